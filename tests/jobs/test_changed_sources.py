@@ -153,7 +153,7 @@ def usd(folder: Path, edit: float):
     (folder / "strip.usda").write_text(
         "#usda 1.0\n( subLayers = [@./points.usda@]\n startTimeCode = 0\n endTimeCode = 3 )\n"
         f'def Mesh "Strip"\n{{\nint[] faceVertexCounts = {[len(face) for face in FACES]}\n'
-        f"int[] faceVertexIndices = [{triangles}]\npoint3f[] points = [{points(REST)}]\n}}\n"
+        f"int[] faceVertexIndices = [{triangles}]\n}}\n"
     )
     return folder / "strip.usda"
 

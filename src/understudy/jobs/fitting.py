@@ -44,6 +44,7 @@ from understudy.methods.skin_fitting.unmoved import (
 )
 from understudy.rigs.base import Rig, elsewhere
 from understudy.rigs.blender.options import is_blend
+from understudy.rigs.parallel_sampling import SHOWN
 from understudy.rigs.part_rig import PartRig
 from understudy.rigs.ray_sampling import ClusterRig
 from understudy.rigs.registry import absolute_name, load_rig
@@ -53,7 +54,6 @@ from understudy.system.progress import SILENT, Progress
 
 SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
 FEW_POSES = 40  # networks need more
-FEW_TO_COMPARE = 4  # poses, of a rig and of what was sampled from it
 RIG_OF_POSES = "auto"  # the rig that the poses were sampled from
 
 Options = Mapping[str, Any]  # option -> its value, or a text that is read as its type
@@ -342,7 +342,7 @@ def _of_these_poses(rig: Rig, name: str, poses: Poses, made_by: Mapping[str, Any
             f"{poses.name!r} has {poses.vertex_count} and {controls}"
         )
     elif "rig" in made_by and poses.controls is not None:
-        then = poses.take(evenly(poses.pose_count, FEW_TO_COMPARE))
+        then = poses.take(evenly(poses.pose_count, SHOWN))
         where = elsewhere(then, rig.evaluate(then.controls))
         what = where and f"moves {where} elsewhere than in {poses.name!r}"
     if what:

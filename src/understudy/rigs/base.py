@@ -112,19 +112,23 @@ def elsewhere(then: Poses, now: Poses) -> str:
 
     then, now  with bones if the rig has any
     """
-    size = float(np.abs(then.vertices).max(initial=0))
-    gap = np.linalg.norm(then.vertices - now.read_poses(0, now.pose_count), axis=2)  # (T,V)
-    pose, vertex = np.unravel_index(np.argmax(gap), gap.shape)
-    unit = then.mesh.unit
-    if gap[pose, vertex] > SAME * size:
-        return f"vertex {vertex} by {float(f'{gap[pose, vertex]:.2g}')} {unit}"
-    if then.skeleton is not None and then.world_from_bone is not None:
-        reach = np.array([size, size, size, 1])  # a turn moves what is far
-        turn = np.abs((then.world_from_bone - now.world_from_bone) * reach).max(axis=(2, 3))
-        pose, bone = np.unravel_index(np.argmax(turn), turn.shape)
-        if turn[pose, bone] > SAME * size:
-            name = then.skeleton.names[bone]
-            return f"bone {name!r} by up to {float(f'{turn[pose, bone]:.2g}')} {unit}"
+    size, unit = float(np.abs(then.vertices).max(initial=0)), then.mesh.unit
+
+    def points(poses: Poses) -> np.ndarray:  # vertices, joints, and what is far on their axes
+        vertices, bones = poses.read_poses(0, poses.pose_count), poses.world_from_bone
+        if bones is None:
+            return vertices
+        ends = np.swapaxes(bones * [size, size, size, 1], 2, 3)  # (T,B,4,3)
+        return np.concatenate([vertices, ends.reshape(len(ends), -1, 3)], axis=1)
+
+    gap = np.linalg.norm(points(then) - points(now), axis=2).max(axis=0)
+    # A vertex is named where one moved: bones move more of them.
+    for first, what, most in ((0, "vertex", then.vertex_count), (then.vertex_count, "bone", None)):
+        part = gap[first:most]
+        if part.max(initial=0) > SAME * size:
+            worst = int(np.argmax(part))
+            name = worst if what == "vertex" else repr(then.skeleton.names[worst // 4])
+            return f"{what} {name} by {float(f'{part[worst]:.2g}')} {unit}"
     return ""
 
 

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -137,7 +137,7 @@ class SamplingJob:
         """What the store is made for."""
         rig = self.rig
         skin, rows = skin_of(rig), _shown_rows(self.spec, self.values)
-        shown = _evaluate_each(rig, self.values[rows], rows)
+        shown, _ = evaluate_natural(rig, self.values[rows], None, rows)
         return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin, shown)
 
     def open_store(self, path: str | Path, overwrite: bool) -> list[int]:
@@ -197,16 +197,24 @@ def need_same_rig(path: str | Path, rig: Rig, now: Poses | None = None) -> None:
 
     now  the poses that the store keeps to tell, as `rig` makes them; None: it is asked
     """
-    then = store.shown(path)
-    if then is None or then.controls is None:
+    kept = store.shown(path)
+    if not kept:
         where = "was begun by an older version, which kept no poses to know the rig by"
     else:
-        now = _evaluate_each(rig, then.controls, range(then.pose_count)) if now is None else now
-        where = elsewhere(then, now)
+        if now is None:
+            now, _ = evaluate_natural(rig, kept["controls"], None)
+        where = elsewhere(replace(now, **kept), now)
         if not where:
             return
         where = f"the rig moves {where} elsewhere than when this store was begun"
     raise FileError(f"{path}: {where}. {store.ANOTHER}")
+
+
+def same_rig(path: str | Path, build: Callable[[], Rig]) -> Rig:
+    """The rig that `build` makes, in a worker: it must be the one of the store at `path`."""
+    rig = build()
+    need_same_rig(path, rig)
+    return rig
 
 
 def _shown_rows(spec: ControlSpec, values: np.ndarray) -> list[int]:
@@ -231,7 +239,7 @@ def sample_block(
     """
     rows, values = store.block_controls(path, k)
     limit = store.stretch_limit(path)
-    poses, nearer = evaluate_natural(rig, values, limit, rows.start, advance)
+    poses, nearer = evaluate_natural(rig, values, limit, rows, advance)
     store.write_block(path, k, poses, None if limit is None else nearer)
 
 
@@ -239,15 +247,16 @@ def evaluate_natural(
     rig: Rig,
     values: np.ndarray,
     limit: float | None,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
     advance: Callable[[int], None] = lambda poses: None,
 ) -> tuple[Poses, np.ndarray]:
     """Some poses (T), and how far (T,) of the way from rest to its values (T,C) each is.
 
     limit    share of the edges that a pose may stretch; None: all are at their values
-    first    number of the first pose, for errors
+    numbers  of the poses, for errors; None: from 0
     advance  as in `sample_block`
     """
+    numbers = range(len(values)) if numbers is None else numbers
     vertices = np.empty((len(values), rig.mesh.vertex_count, 3), np.float32)
     bones = None
     if rig.skeleton is not None:
@@ -256,32 +265,28 @@ def evaluate_natural(
     edges = None if limit is None else Edges.of(rig.mesh)
     for start in range(0, len(values), STEP):
         some = slice(start, min(start + STEP, len(values)))
-        poses = _evaluate(rig, values[some], first + start)
+        poses = _evaluate(rig, values[some], numbers[some])
         vertices[some] = poses.read_poses(0, poses.pose_count)
         if bones is not None:
             bones[some] = poses.world_from_bone
         if edges is not None and limit is not None:
             there = None if bones is None else bones[some]
-            again = partial(_evaluate_nearer, rig, values[some], rest, first + start)
+            again = partial(_evaluate_nearer, rig, values[some], rest, numbers[some])
             nearer[some] = nearer_to_rest(vertices[some], there, edges, limit, again)
         advance(some.stop - some.start)
     values = rest + nearer[:, None] * (values - rest)
     return Poses(rig.mesh, vertices, rig.skeleton, bones, rig.controls, values), nearer
 
 
-def _evaluate_each(rig: Rig, values: np.ndarray, numbers: Sequence[int]) -> Poses:
-    """Some poses (T) of the rig, each alone; `numbers` are theirs, for errors."""
-    alone = [_evaluate(rig, values[k : k + 1], number) for k, number in enumerate(numbers)]
-    vertices = np.concatenate([one.read_poses(0, 1) for one in alone])
-    bones = [one.world_from_bone for one in alone if one.world_from_bone is not None]
-    known = np.concatenate(bones) if rig.skeleton is not None else None
-    return Poses(rig.mesh, vertices, rig.skeleton, known, rig.controls, values)
-
-
 def _evaluate_nearer(
-    rig: Rig, values: np.ndarray, rest: np.ndarray, first: int, numbers: np.ndarray, factor: float
+    rig: Rig,
+    values: np.ndarray,
+    rest: np.ndarray,
+    numbers: Sequence[int],
+    rows: np.ndarray,
+    factor: float,
 ) -> Poses:
-    return _evaluate(rig, rest + factor * (values[numbers] - rest), first)
+    return _evaluate(rig, rest + factor * (values[rows] - rest), [numbers[row] for row in rows])
 
 
 def _stretch_limit(rig: Rig, least: float, plan: SamplePlan) -> float:
@@ -294,21 +299,21 @@ def _stretch_limit(rig: Rig, least: float, plan: SamplePlan) -> float:
     return max(least, round(float(Edges.of(rig.mesh).stretched(vertices).max()), 4))
 
 
-def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
-    """Some poses of the rig; an error names the pose and its controls."""
+def _evaluate(rig: Rig, values: np.ndarray, numbers: Sequence[int]) -> Poses:
+    """Some poses of the rig; an error names the pose, by its number, and its controls."""
     try:
         return _evaluate_checked(rig, values)
     except Exception as caught:
         problem = caught
     if len(values) > 1:  # the rig may not say which pose failed: evaluate each alone
         for pose in range(len(values)):
-            _evaluate(rig, values[pose : pose + 1], first + pose)
+            _evaluate(rig, values[pose : pose + 1], numbers[pose : pose + 1])
         problem.add_note(
-            f"rig {name_of(rig)!r} failed at poses {first}..{first + len(values) - 1} together, "
+            f"rig {name_of(rig)!r} failed at poses {numbers[0]}..{numbers[-1]} together, "
             "but at none of them alone"
         )
         raise problem
-    where = f"rig {name_of(rig)!r} failed at pose {first}"
+    where = f"rig {name_of(rig)!r} failed at pose {numbers[0]}"
     controls = f"Its controls: {store.controls_text(rig.controls, values[0])}"
     if isinstance(problem, UnderstudyError):
         raise InputError(f"{where}: {problem}. {controls}") from problem
@@ -488,9 +493,7 @@ def _work(k: int) -> None:
 
     try:
         if "rig" not in _worker:  # built here, not at the start, so that an error is reported
-            rig = pickle.loads(_worker["packed"])()
-            need_same_rig(_worker["path"], rig)
-            _worker["rig"] = rig
+            _worker["rig"] = same_rig(_worker["path"], pickle.loads(_worker["packed"]))
         sample_block(_worker["rig"], _worker["path"], k, count)
     except Exception as problem:
         try:

@@ -12,8 +12,9 @@ import dataclasses
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,31 +70,35 @@ class Header:
         if missing:
             raise FileError(f"{path}: the header lacks {', '.join(sorted(missing))}; {REPAIR}")
         header = Header(**{name: attributes[name] for name in fields})
-        try:
-            header._check()
-        except InputError as problem:
-            raise FileError(f"{path}: the header is wrong: {problem}; {REPAIR}") from problem
+        for name, is_right in header._rules().items():
+            try:
+                wrong = not is_right()
+            except (TypeError, ValueError, AttributeError, LookupError):  # another type
+                wrong = True
+            if wrong:
+                text = repr(attributes.get(name, ""))[:80]
+                raise FileError(f"{path}: the header is wrong: {name} {text}; {REPAIR}")
         return header
 
-    def _check(self) -> None:
-        _whole(self.pose_count, "pose_count", 1)
-        _whole(self.block, "block", 1, self.pose_count)
-        _whole(self.bytes_per_pose, "bytes_per_pose", 0)
-        limit = _table(self.belongs_to, "belongs_to").get(STRETCH, 0.0)
-        if type(limit) not in (int, float) or not 0 <= limit <= 1:
-            raise InputError(f"{STRETCH}: expected a number between 0 and 1, got {_short(limit)}")
-        check_files(self.files, "files")
-        for name in _table(self.nouns, "nouns"):
-            _check_noun(self.nouns[name], name)
-        if not {"mesh", "controls"} <= self.nouns.keys():
-            raise InputError("nouns: expected a mesh and controls")
-        if not isinstance(self.nouns["controls"]["words"].get("names"), list):
-            raise InputError("nouns: the names of the controls are not a list")
+    def _rules(self) -> dict[str, Callable[[], bool]]:
+        """What must hold, in an order in which each may rely on those before."""
+        files, nouns = self.files, self.nouns
+        limit = lambda: self.belongs_to.get(STRETCH, 0.0)
         # A claimed number of poses is believed where the tiles of their control values are there.
-        tiles = sum(name.startswith("control_values/c.") for name in self.files)
-        most = tiles if self.control_count else _FEW_BLOCKS
-        if self.block_count > most:
-            raise InputError(f"{self.block_count} blocks, but control values of {tiles}")
+        tiles = lambda: sum(name.startswith("control_values/c.") for name in files)
+        return {
+            "pose_count": lambda: _is_whole(self.pose_count, 1),
+            "block": lambda: _is_whole(self.block, 1) and self.block <= self.pose_count,
+            "bytes_per_pose": lambda: _is_whole(self.bytes_per_pose),
+            "belongs_to": lambda: type(limit()) in (int, float) and 0 <= limit() <= 1,
+            "files": lambda: are_files(files),
+            "nouns": lambda: {"mesh", "controls"} <= nouns.keys() <= NOUNS.keys(),
+            **{f"the {n}": partial(_is_noun, nouns[n], NOUNS[n]) for n in NOUNS if n in nouns},
+            "names of controls": lambda: type(nouns["controls"]["words"]["names"]) is list,
+            "poses without controls": lambda: (
+                self.block_count <= (tiles() if self.control_count else _FEW_BLOCKS)
+            ),
+        }
 
     @property
     def control_count(self) -> int:
@@ -120,48 +125,23 @@ class Header:
         return {"understudy_poses": FORMAT_VERSION, **vars(self)}
 
 
-def check_files(files: Any, what: str) -> Mapping[str, int]:
-    """Return a table of file names and sizes; `InputError` if it is none."""
-    for name, size in _table(files, what).items():
-        if name.startswith("/") or {"..", ""} & set(name.split("/")) or "\\" in name:
-            raise InputError(f"{what}: {_short(name)} is not the name of a file below the store")
-        _whole(size, f"{what}: size of {_short(name)}", 0)
-    return files
+def are_files(files: Any) -> bool:
+    """Whether a value is a table of files below a store, and their sizes."""
+    parts = [part for name in files.keys() for part in name.split("/")]  # noqa: SIM118
+    return not {"", ".."}.intersection(parts) and all(map(_is_whole, files.values()))
 
 
-def _whole(value: Any, what: str, low: int, high: int = 1 << 62) -> None:
-    if type(value) is not int or not low <= value <= high:
-        raise InputError(
-            f"{what}: expected a whole number from {low} to {high}, got {_short(value)}"
-        )
+def _is_whole(value: Any, low: int = 0) -> bool:
+    return type(value) is int and low <= value < 1 << 62
 
 
-def _short(value: Any) -> str:
-    return repr(value)[:80]
-
-
-def _table(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{what}: expected a table, got {type(value).__name__}")
-    return value
-
-
-def _check_noun(facts: Any, name: str) -> None:
-    """Raise unless the facts name fields of the noun, and arrays without a path in their names."""
-    if name not in NOUNS:
-        raise InputError(f"nouns: expected {', '.join(NOUNS)}, got {_short(name)}")
-    kind = NOUNS[name]
+def _is_noun(facts: Mapping[str, Any], kind: type) -> bool:
+    """Whether facts name fields of a noun, and arrays without a path in their names."""
+    arrays = facts["arrays"]
+    numbered = [where for table in facts["tables"].values() for where in table.values()]
+    named = {*facts["words"].keys(), *facts["tables"].keys(), *arrays} - set(numbered)
     known = {field.name for field in dataclasses.fields(kind)}
-    parts = {part: _table(facts, name).get(part) for part in ("words", "arrays", "tables")}
-    words, tables = (_table(parts[part], f"{part} of {name}") for part in ("words", "tables"))
-    arrays, numbered = parts["arrays"], []
-    for table in tables.values():
-        numbered += _table(table, f"tables of {name}").values()
-    if not isinstance(arrays, list) or not all(isinstance(a, str) for a in [*arrays, *numbered]):
-        raise InputError(f"nouns: the arrays of the {name} are not a list of names")
-    fields = {*words, *tables, *(array for array in arrays if array not in numbered)}
-    if fields - known or set(numbered) - set(arrays) or any("/" in array for array in arrays):
-        raise InputError(f"nouns: the fields of the {name} are not those of a {kind.__name__}")
+    return type(arrays) is list and named <= known and not any("/" in name for name in arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +205,8 @@ def read_header(path: Place) -> Header:
     version = attributes["understudy_poses"]
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise FileError(
-            f"{path}: pose store of format version {_short(version)}, this understudy reads up to "
-            f"{FORMAT_VERSION}; update understudy"
+            f"{path}: pose store of format version {str(version)[:80]}, this understudy reads up "
+            f"to {FORMAT_VERSION}; update understudy"
         )
     return Header.of_json(path, attributes)
 
@@ -281,12 +261,12 @@ def _verified_files(path: Place, k: int, sizes: Mapping[str, int] | None) -> Map
     if sizes is not None and f"vertices/done/{marker.name}" not in sizes:
         raise FileNotFoundError(str(marker))
     try:
-        files = check_files(json.loads(_text(marker)), "files")
-        if not files:
-            raise ValueError("it names no files")
+        files = json.loads(_text(marker))
+        if not files or not are_files(files):
+            raise ValueError("it names no files with their sizes")
     except FileNotFoundError:
         raise
-    except (ValueError, OSError, RecursionError) as problem:
+    except (ValueError, OSError, RecursionError, TypeError, AttributeError) as problem:
         if isinstance(path, BucketPath) and isinstance(problem, OSError):
             _explain(path, problem)
         raise DamagedBlock(

@@ -40,7 +40,6 @@ from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.noun import fingerprint
 from understudy.core.poses import Poses
-from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.file_lock import lock as file_lock
 from understudy.io.format import AS_IT_IS, ReadOptions
@@ -151,7 +150,7 @@ def open_poses(
                 f"{100 * header.belongs_to[STRETCH]:.3g} % of the edges by half, and were drawn "
                 "nearer to rest"
             )
-    with _belonging(path):
+    try:
         return Poses(
             mesh=mesh,
             vertices=StoredVertices(path),
@@ -163,13 +162,6 @@ def open_poses(
             skin=nouns.get("skin"),
             name=path.stem,
         )
-
-
-@contextlib.contextmanager
-def _belonging(path: Place) -> Iterator[None]:
-    """Say that parts of a store do not belong together, where they make no `Poses`."""
-    try:
-        yield
     except InputError as problem:
         raise FileError(
             f"{path}: the parts of the store do not belong together ({problem}); {REPAIR}"
@@ -293,21 +285,12 @@ def _missing_of_same(path: Place, sample: Sample) -> list[int]:
     return missing_blocks(path)
 
 
-def shown(path: str | Place) -> Poses | None:
-    """Return the few poses that were kept when the store was begun; older stores have none."""
+def shown(path: str | Place) -> dict[str, np.ndarray]:
+    """Return the fields of the few poses that were kept when the store was begun, if any were."""
     path = place(path)
     header = read_header(path)
-    if not header.bytes_of(f"{SHOWN}/vertices"):
-        return None
-    mesh, spec = (read_noun(path, name, NOUNS[name], header) for name in ("mesh", "controls"))
-    skeleton = read_noun(path, "skeleton", Skeleton, header) if "skeleton" in header.nouns else None
-    kept = {
-        name: read_small(path, f"{SHOWN}/{name}", header)
-        for name in _SHOWN
-        if skeleton is not None or name != "world_from_bone"
-    }
-    with _belonging(path):
-        return Poses(mesh, skeleton=skeleton, control_spec=spec, **kept)
+    there = [name for name in _SHOWN if header.bytes_of(f"{SHOWN}/{name}")]
+    return {name: read_small(path, f"{SHOWN}/{name}", header) for name in there}
 
 
 def missing_blocks(path: str | Place) -> list[int]:
