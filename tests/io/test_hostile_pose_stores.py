@@ -16,7 +16,7 @@ from understudy.rigs.sampling import SamplePlan
 from understudy.system.errors import FileError
 
 HUGE = 10**15
-SECONDS = 10
+SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,8 @@ HOSTILE = {
     "a limit of stretch of text": put("0.1", "belongs_to", "stretch"),
     "a limit of stretch, no array": put(0.1, "belongs_to", "stretch"),
     "nouns of a list": put([1], "nouns"),
+    "nouns of a number": put(7, "nouns"),
+    "files of a number": put(7, "files"),
     "no mesh": put({}, "nouns"),
     "an unknown noun": put({}, "nouns", "dragon"),
     "a mesh of text": put("mesh", "nouns", "mesh"),

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,11 @@ def file_size(path: Path) -> int:
 
 def files_of(path: Path) -> list[Path]:
     """A file with its animation layer, or all files in a folder or sequence, in order."""
+    files: Iterable[Path]
     if path.is_dir():
         files = path.rglob("*")
     elif path.is_file():
-        files = iter([path, path.with_name(f"{path.stem}.anim.usdc")])  # see io.usd.writing
+        files = [path, path.with_name(f"{path.stem}.anim.usdc")]  # see io.usd.writing
     else:
         frames = re.sub("#+", "*", path.name if "#" in path.name else f"{path.stem}_#{path.suffix}")
         files = path.parent.rglob(frames)

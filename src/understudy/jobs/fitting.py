@@ -342,8 +342,8 @@ def _of_these_poses(rig: Rig, name: str, poses: Poses, made_by: Mapping[str, Any
             f"{poses.name!r} has {poses.vertex_count} and {controls}"
         )
     elif "rig" in made_by and poses.controls is not None:
-        then = poses.take(evenly(poses.pose_count, SHOWN))
-        where = elsewhere(then, rig.evaluate(then.controls))
+        some = evenly(poses.pose_count, SHOWN)
+        where = elsewhere(poses.take(some), rig.evaluate(poses.controls[some]))
         what = where and f"moves {where} elsewhere than in {poses.name!r}"
     if what:
         raise InputError(

@@ -285,6 +285,8 @@ def _files_of_rig(text: str) -> list[Path]:
         return []
     found = None if where.endswith(".py") else importlib.util.find_spec(where)
     path = Path(where if found is None else found.origin or where)
+    if path.suffix != ".py" or not path.is_file():  # compiled, or in an archive
+        return [path] if path.is_file() else []
     finder = ModuleFinder([str(path.parent)])
     finder.run_script(str(path))
     used = (module.__file__ for module in finder.modules.values())  # type: ignore[attr-defined]

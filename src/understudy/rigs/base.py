@@ -112,7 +112,7 @@ def elsewhere(then: Poses, now: Poses) -> str:
 
     then, now  with bones if the rig has any
     """
-    size, unit = float(np.abs(then.vertices).max(initial=0)), then.mesh.unit
+    size = float(np.abs(then.read_poses(0, then.pose_count)).max(initial=0))
 
     def points(poses: Poses) -> np.ndarray:  # vertices, joints, and what is far on their axes
         vertices, bones = poses.read_poses(0, poses.pose_count), poses.world_from_bone
@@ -127,8 +127,10 @@ def elsewhere(then: Poses, now: Poses) -> str:
         part = gap[first:most]
         if part.max(initial=0) > SAME * size:
             worst = int(np.argmax(part))
-            name = worst if what == "vertex" else repr(then.skeleton.names[worst // 4])
-            return f"{what} {name} by {float(f'{part[worst]:.2g}')} {unit}"
+            name = (
+                worst if what == "vertex" else repr(then.need_skeleton("a rig").names[worst // 4])
+            )
+            return f"{what} {name} by {float(f'{part[worst]:.2g}')} {then.mesh.unit}"
     return ""
 
 

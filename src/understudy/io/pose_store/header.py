@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +91,12 @@ class Header:
             "bytes_per_pose": lambda: _is_whole(self.bytes_per_pose),
             "belongs_to": lambda: type(limit()) in (int, float) and 0 <= limit() <= 1,
             "files": lambda: are_files(files),
-            "nouns": lambda: {"mesh", "controls"} <= nouns.keys() <= NOUNS.keys(),
-            **{f"the {n}": partial(_is_noun, nouns[n], NOUNS[n]) for n in NOUNS if n in nouns},
-            "names of controls": lambda: type(nouns["controls"]["words"]["names"]) is list,
-            "poses without controls": lambda: (
+            "nouns": lambda: (
+                {"mesh", "controls"} <= nouns.keys() <= NOUNS.keys()
+                and all(_is_noun(facts, NOUNS[name]) for name, facts in nouns.items())
+                and type(nouns["controls"]["words"]["names"]) is list
+            ),
+            "number of blocks": lambda: (
                 self.block_count <= (tiles() if self.control_count else _FEW_BLOCKS)
             ),
         }

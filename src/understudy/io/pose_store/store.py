@@ -285,7 +285,7 @@ def _missing_of_same(path: Place, sample: Sample) -> list[int]:
     return missing_blocks(path)
 
 
-def shown(path: str | Place) -> dict[str, np.ndarray]:
+def shown(path: str | Place) -> dict[str, Any]:
     """Return the fields of the few poses that were kept when the store was begun, if any were."""
     path = place(path)
     header = read_header(path)
