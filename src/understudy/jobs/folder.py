@@ -40,7 +40,8 @@ class JobFolder:
         if state.exists() and not overwrite:
             self._facts, self._done = self._read(state)
         make_folder(self.path)
-        self._settle({**dict.fromkeys(self._facts.keys() - {_SAMPLE}), **facts})
+        known = [key for key in self._facts if key != _SAMPLE]  # in order: the first one is named
+        self._settle({**dict.fromkeys(known), **facts})
 
     def settle_sample(self, content: Mapping[str, str]) -> None:
         """Add hashes of the poses that a rig gave, or raise if they are not those of before."""

@@ -219,7 +219,8 @@ def same_rig(path: str | Path, build: Callable[[], Rig]) -> Rig:
 
 def _shown_rows(spec: ControlSpec, values: np.ndarray) -> list[int]:
     """Which poses of a plan a rig is known by: a few, in which as many controls move as can be."""
-    moved, rows = values != spec.rest, []
+    moved = values != spec.rest  # (T,C)
+    rows: list[int] = []
     left = moved.any(axis=0)  # controls that have not moved yet
     while len(rows) < min(len(values), MOST_SHOWN if left.any() else SHOWN):
         gain = moved[:, left].sum(axis=1)
