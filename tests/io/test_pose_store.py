@@ -378,3 +378,15 @@ def test_only_one_holds_the_lock(tmp_path):
     with store.lock(tmp_path / "s"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_is_replaced_while_it_is_read(tmp_path):
+    """By one of the same size, of another rig of the same name."""
+    memory = sample(tmp_path / "s")
+    poses = store.open_poses(tmp_path / "s")
+    sample(tmp_path / "s", overwrite=True)
+    assert np.array_equal(poses.read_poses(0, 3), memory.vertices[:3])  # of the same sample
+    sample(tmp_path / "s", facts={"rig": "another"}, overwrite=True)
+    for read in (lambda: poses.read_poses(0, 3), lambda: poses.read_vertices([1])):
+        with pytest.raises(FileError, match="the store was replaced while it was read; run"):
+            read()

@@ -44,6 +44,7 @@ def compare(
     animation: Animation = [],  # noqa: B006
     report: Report = None,
     as_json: options.Json = None,
+    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
     all_figures: options.AllFigures = False,
     up: options.UpAxis = None,
     unit: options.Unit = None,
@@ -82,6 +83,7 @@ def compare(
         count=count,
         held_out=[*held_out, *animation],
         seed=seed,
+        overwrite=overwrite,
         outputs=outputs,
         reading=options.read_options(up, unit, frame_rate, rest),
         progress=progress,

@@ -32,6 +32,7 @@ def learning_curve(
     ] = "auto",
     settings: options.Settings = [],  # noqa: B006
     seed: options.Seed = 0,
+    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
     up: options.UpAxis = None,
     unit: options.Unit = None,
     frame_rate: options.FrameRate = None,
@@ -55,6 +56,7 @@ def learning_curve(
         rig=None if rig == "none" else rig,
         options=options.settings_of(settings),
         seed=seed,
+        overwrite=overwrite,
         reading=options.read_options(up, unit, frame_rate, rest),
         progress=TerminalProgress(),
     )

@@ -9,8 +9,9 @@ need not be in memory as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from understudy.core.clip import Clip, ClipSpan, cut_clips
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
-from understudy.core.noun import Noun, read_only
+from understudy.core.noun import Noun, fingerprint, read_only
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.system import checks
@@ -286,6 +287,17 @@ class Poses(Noun):
         if self.control_spec is None or self.controls is None:
             raise InputError(f"{who} needs controls, and {self.name!r} has none")
         return self.control_spec, self.controls
+
+
+def content_of(noun: Noun) -> dict[str, str]:
+    """Return hashes of what a noun holds, by the names of its fields."""
+    found = {field.name: getattr(noun, field.name) for field in fields(noun)}  # type: ignore[arg-type]
+    if isinstance(noun, Poses):  # they may be on disk, and more than memory holds
+        digest = sha256()
+        for _, block in noun.pose_blocks():
+            digest.update(np.ascontiguousarray(block).data)
+        found["vertices"] = digest.hexdigest()
+    return {name: fingerprint(value) for name, value in found.items() if value is not None}
 
 
 def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:

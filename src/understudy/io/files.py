@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -40,11 +41,23 @@ def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def file_size(path: Path) -> int:
     """The bytes of a file with its animation layer, or of all files in a folder or sequence."""
+    return sum(file.stat().st_size for file in files_of(path))
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file with its animation layer, or all files in a folder or sequence, in order."""
+    files: Iterable[Path]
     if path.is_dir():
-        files = [part for part in path.rglob("*") if part.is_file()]
+        files = path.rglob("*")
     elif path.is_file():
-        files = [path, path.with_name(f"{path.stem}.anim.usdc")]  # the second: see io.usd.writing
+        files = [path, path.with_name(f"{path.stem}.anim.usdc")]  # see io.usd.writing
     else:
         frames = re.sub("#+", "*", path.name if "#" in path.name else f"{path.stem}_#{path.suffix}")
-        files = list(path.parent.rglob(frames))
-    return sum(file.stat().st_size for file in files if file.is_file())
+        files = path.parent.rglob(frames)
+    return sorted(file for file in files if file.is_file())
+
+
+def file_hash(path: Path) -> str:
+    """Sixteen hexadecimal digits that differ between two files."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -64,6 +64,7 @@ def compare(
     plan: SamplePlan | None = None,
     held_out: Sequence[str] = (),
     seed: int = 0,
+    overwrite: bool = False,
     outputs: Outputs | None = None,
     reading: ReadOptions | None = None,
     progress: Progress = SILENT,
@@ -76,6 +77,7 @@ def compare(
     count     of poses to sample from a rig
     plan      which poses of a rig to sample; None: what suits the rig (`jobs/planning.py`)
     held_out  animations of a rig, or recorded clips, to measure on; empty: chosen
+    overwrite  start anew in a folder that holds another job
     outputs   None: `report.html` and `errors.json` in `out`
     """
     need_drawing()
@@ -97,7 +99,7 @@ def compare(
         "plan": plan.facts() if isinstance(source, RigSource) and plan else None,
         "held_out": list(held_out),
     }
-    folder = JobFolder(Path(out), source.name, facts)
+    folder = JobFolder(Path(out), source.name, facts, overwrite)
     if isinstance(source, RigSource) and plan is not None:
         lesson = sample_rig(source, folder, plan, held_out, progress=progress)
     else:

@@ -24,7 +24,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.parts import join_deformers, part_vertices, take_vertices, without_parts
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import UNMOVED, with_source
 from understudy.io.atomic_write import ensure_writable
@@ -43,8 +43,9 @@ from understudy.methods.skin_fitting.unmoved import (
     unmoved_controls,
     with_own_weights,
 )
-from understudy.rigs.base import Rig
+from understudy.rigs.base import Rig, elsewhere
 from understudy.rigs.blender.options import is_blend
+from understudy.rigs.parallel_sampling import SHOWN
 from understudy.rigs.part_rig import PartRig
 from understudy.rigs.ray_sampling import ClusterRig
 from understudy.rigs.registry import absolute_name, load_rig
@@ -324,7 +325,7 @@ def live_rig(
     if name is None or (isinstance(name, str) and not name):
         return None
     if not isinstance(name, str):
-        return _of_these_poses(name, type(name).__name__, poses)
+        return _of_these_poses(name, type(name).__name__, poses, made_by)
     with progress.task(f"loading the rig {name}", 1) as task:
         if rig == RIG_OF_POSES and is_blend(name):
             # Blender takes some 100 ms a pose, and the poses tell nearly as much.
@@ -340,20 +341,29 @@ def live_rig(
             )
             return None
         task.advance()
-    _of_these_poses(found, name, poses)
+    _of_these_poses(found, name, poses, made_by)
     workers = cluster.current()
     if workers is None:
         return found
     return ClusterRig(found, partial(load_rig, absolute_name(name)), workers)
 
 
-def _of_these_poses(rig: Rig, name: str, poses: Poses) -> Rig:
+def _of_these_poses(rig: Rig, name: str, poses: Poses, made_by: Mapping[str, Any]) -> Rig:
     """The rig, or an error if the poses cannot come from it."""
     controls = 0 if poses.control_spec is None else poses.control_spec.count
+    what = ""
     if rig.mesh.vertex_count != poses.vertex_count or rig.controls.count != controls:
+        what = (
+            f"has {rig.mesh.vertex_count} vertices and {rig.controls.count} controls, "
+            f"{poses.name!r} has {poses.vertex_count} and {controls}"
+        )
+    elif "rig" in made_by and poses.controls is not None:
+        some = evenly(poses.pose_count, SHOWN)
+        where = elsewhere(poses.take(some), rig.evaluate(poses.controls[some]))
+        what = where and f"moves {where} elsewhere than in {poses.name!r}"
+    if what:
         raise InputError(
-            f"the rig {name!r} has {rig.mesh.vertex_count} vertices and {rig.controls.count} "
-            f"controls, {poses.name!r} has {poses.vertex_count} and {controls}: it is not the rig "
-            "these poses come from; pass that rig, or --rig none"
+            f"the rig {name!r} {what}: it is not the rig these poses come from; pass that rig, or "
+            "--rig none"
         )
     return rig

@@ -17,11 +17,12 @@ from typing import Any
 from understudy.core.deformer import Deformer
 from understudy.core.noun import OneLine
 from understudy.core.parts import without_parts
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, content_of
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import with_source
 from understudy.evaluation.coverage import unmoved_warning
 from understudy.evaluation.shading import need_drawing
+from understudy.io.pose_store import occupied
 from understudy.io.registry import ReadOptions, read_poses, source_provenance, write_deformer
 from understudy.jobs.choosing import (
     WIDE,
@@ -80,7 +81,7 @@ from understudy.methods.registry import method_type
 from understudy.rigs.base import ExternalRig, Rig, animation_names
 from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
-from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.parallel_sampling import need_same_rig, sample_poses
 from understudy.rigs.sampling import SamplePlan
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -192,7 +193,7 @@ def learn(
         "held_out": list(held_out),
         "without": list(parts.without),
         "part_errors": dict(parts.errors),
-        "ranges": None if ranges is None else file_facts([str(ranges)]),
+        "ranges": None if ranges is None else file_facts([ranges]),
         "full_precision": full_precision,
     }
     folder = JobFolder(Path(out), source.name, facts, overwrite)
@@ -553,11 +554,20 @@ def sample_rig(
 
     def sample() -> None:
         sample_poses(
-            source.build, plan, store, processes=processes, progress=progress, ranges=ranges
+            source.build,
+            plan,
+            store,
+            processes=processes,
+            progress=progress,
+            ranges=ranges,
+            overwrite=folder.is_anew,
         )
 
+    if occupied(store) and not folder.is_anew:
+        need_same_rig(store, rig)
     folder.step("sample", [store], sample)
     poses = read_poses(store)
+    folder.settle_sample(content_of(poses))
     for said in poses.notes:
         progress.say(f"note: {said}")
     tests, note = _tests(rig, plan, held_out)

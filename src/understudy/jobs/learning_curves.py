@@ -86,6 +86,7 @@ def learning_curve(
     rig: Rig | str | None = RIG_OF_POSES,
     options: Options | None = None,
     seed: int = 0,
+    overwrite: bool = False,
     reading: ReadOptions | None = None,
     progress: Progress = SILENT,
 ) -> CurveFound:
@@ -97,6 +98,7 @@ def learning_curve(
     fits       each to about twice as many poses as the one before
     held_out   clips to measure on; empty: chosen
     rig        as in `Fit.run`
+    overwrite  start anew in a folder that holds another job
     """
     need_drawing()
     kind = type(method_with(method, options or {}))
@@ -117,7 +119,7 @@ def learning_curve(
         "settings": {name: str(value) for name, value in (options or {}).items()},
         "seed": seed,
     }
-    folder = JobFolder(Path(out), source.name, facts)
+    folder = JobFolder(Path(out), source.name, facts, overwrite)
     chosen = {"seed": seed, **(options or {})}
     counts, rows = [], []
     for subset in nested_subsets(split.fit, fits, SMALLEST):

@@ -10,21 +10,21 @@ read(rig), read(poses)                  the same of objects in memory
 
 from __future__ import annotations
 
-import hashlib
+import importlib.util
 import inspect
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.mesh import Mesh
-from understudy.core.poses import Poses
+from understudy.core.noun import fingerprint
+from understudy.core.poses import Poses, content_of
+from understudy.io.files import file_hash
 from understudy.io.registry import (
     ReadOptions,
     format_of,
@@ -33,11 +33,12 @@ from understudy.io.registry import (
     source_provenance,
     with_options,
 )
+from understudy.jobs.folder import CONTENT
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
-from understudy.rigs.registry import checked_rig, is_rig, load_rig
+from understudy.rigs.registry import checked_rig, is_rig, load_rig, portable_name
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
@@ -50,7 +51,7 @@ class Source:
     """What a job learns from.
 
     name   of the character; its files are called after it
-    facts  JSON values that tell this source from another one: names, and hashes of files
+    facts  JSON values that tell this source from another one: names, and hashes of what was read
     """
 
     name: str
@@ -147,7 +148,7 @@ def read(
     if isinstance(source, Source):
         return source
     if isinstance(source, Poses):
-        return _of_poses(source, source.name, {"poses": digest_of_poses(source)}, {})
+        return _of_poses(source, source.name, {CONTENT: content_of(source)}, {})
     if inspect.isclass(source):
         raise InputError(
             f"source: {source.__qualname__} is a class; give a rig that was built, "
@@ -160,7 +161,8 @@ def read(
         raise InputError("source: nothing to read; give a rig, poses or a mesh sequence")
     texts = [str(place) for place in places]
     name = name_of_source(texts)
-    facts: dict[str, Any] = {"source": file_facts(texts), "read": _facts_of_options(options)}
+    named = [portable_name(text) if is_rig(text) else Path(text).name for text in texts]
+    facts: dict[str, Any] = {"source": named, "read": _facts_of_options(options)}
     if any(is_rig(text) for text in texts):
         if len(texts) > 1:
             raise InputError("source: a rig is learned alone; give one")
@@ -168,8 +170,10 @@ def read(
     kinds = [format_of(place) for place in places]
     if len(kinds) == 1 and kinds[0].read_character is not None and options.cache is None:
         character = read_character(places[0], options, progress)
+        facts[CONTENT] = content_of(character)
         return CharacterSource(name, facts, character, source_provenance(places), options)
     poses = read_poses(places, options, progress)
+    facts[CONTENT] = content_of(poses)
     made_by = source_provenance(places)
     rig = made_by.get("rig")
     return _of_poses(poses, name, facts, made_by, rig=rig if isinstance(rig, str) else None)
@@ -222,6 +226,7 @@ def _named_rig(
 ) -> RigSource:
     rig = load_asked(text, blender, progress)
     chosen = {key: value for key, value in vars(blender).items() if value}
+    facts = {**facts, CONTENT: file_facts(_files_of_rig(text))}
     facts = {**facts, "blender": chosen} if isinstance(rig, BlenderRig) else facts
     # Worker processes build a rig of Python again; one of Blender brings its own.
     return RigSource(name, facts, rig, partial(_same, rig) if isinstance(rig, BlenderRig) else text)
@@ -229,11 +234,10 @@ def _named_rig(
 
 def _of_rig(rig: Rig) -> RigSource:
     """The source of a rig in memory; worker processes get a copy of it, if it can be copied."""
-    mesh, spec = rig.mesh, rig.controls
-    digest = digest_of(mesh.vertices, mesh.triangles, spec.low, spec.high, spec.rest)
     name = name_of(rig)
-    facts = {"source": [{"name": name, "controls": list(spec.names), "sha256": digest}]}
-    return RigSource(name, facts, rig, partial(_same, rig))
+    parts = {"mesh": rig.mesh, "skeleton": rig.skeleton, "controls": rig.controls}
+    content = {part: fingerprint(value) for part, value in parts.items()}
+    return RigSource(name, {"source": [name], CONTENT: content}, rig, partial(_same, rig))
 
 
 def can_be_sent(rig: Rig) -> bool:
@@ -262,53 +266,33 @@ def _of_poses(
     return PosesSource(name, facts, poses, made_by, own, rig)
 
 
-def file_facts(places: Sequence[str]) -> list[dict[str, Any]]:
-    """What identifies some files: their names, and the content of those that are single files."""
-    return [_facts_of(place) for place in places]
+def file_facts(files: Sequence[str | Path]) -> dict[str, str]:
+    """Hashes of some files, by their names."""
+    return {Path(file).name: file_hash(Path(file)) for file in files}
 
 
 def _facts_of_options(options: ReadOptions) -> dict[str, Any]:
-    """What was asked of the files, for the record of a job."""
-    files = {"cache": options.cache, "rest": options.rest}
-    found: dict[str, Any] = {}
-    for name, given in files.items():
-        if isinstance(given, Mesh):
-            found[name] = digest_of(given.vertices, given.triangles)
-        elif given is not None:
-            found[name] = file_facts([str(given)])
-    plain = {n: value for n, value in vars(options).items() if n not in files}
-    return found | {n: value for n, value in plain.items() if value is not None and value != ()}
+    """What was asked of the files, for the record of a job; its content is in that of the poses."""
+    given = {n: value for n, value in vars(options).items() if value is not None and value != ()}
+    named = {n: Path(given[n]).name for n in ("cache", "rest") if isinstance(given.get(n), Place)}
+    return {**given, **({"rest": "mesh"} if "rest" in given else {}), **named}
 
 
-def _facts_of(place: str) -> dict[str, Any]:
-    path = Path(place)
-    if not path.is_file():
-        return {"name": path.name if path.exists() else place}
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "sha256": digest}
-
-
-def digest_of(*arrays: np.ndarray | None) -> str:
-    """The sha256 of some arrays, with their shapes."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        if array is not None:
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def digest_of_poses(poses: Poses) -> str:
-    """The sha256 of poses: mesh, vertices, bones and controls."""
-    digest = hashlib.sha256(
-        digest_of(
-            poses.mesh.vertices, poses.mesh.triangles, poses.world_from_bone, poses.controls
-        ).encode()
-    )
-    for _, block in poses.pose_blocks():
-        digest.update(np.ascontiguousarray(block).data)
-    return digest.hexdigest()
+def _files_of_rig(text: str) -> list[Path]:
+    """The files that `text` names, and what these import of their own folders."""
+    if is_blend(text):
+        return [parse_blend(text)[0]]
+    where, colon, _ = text.rpartition(":")
+    if not colon:
+        return []
+    found = None if where.endswith(".py") else importlib.util.find_spec(where)
+    path = Path(where if found is None else found.origin or where)
+    if path.suffix != ".py" or not path.is_file():  # compiled, or in an archive
+        return [path] if path.is_file() else []
+    finder = ModuleFinder([str(path.parent)])
+    finder.run_script(str(path))
+    used = (module.__file__ for module in finder.modules.values())  # type: ignore[attr-defined]
+    return sorted(Path(file) for file in used if file)
 
 
 def name_of_source(places: Sequence[str]) -> str:

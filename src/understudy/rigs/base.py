@@ -21,6 +21,8 @@ from understudy.core.skin import Skin
 from understudy.system import checks
 from understudy.system.errors import InputError
 
+SAME = 1e-5  # of the size of a mesh: what machines round differently
+
 
 @runtime_checkable
 class Rig(Protocol):
@@ -119,6 +121,33 @@ def evaluate_batches(rig: Rig, batches: Iterable[np.ndarray]) -> Iterator[Poses]
     """Yield the poses of each batch of control values (T,C); a rig may evaluate several at once."""
     several = getattr(rig, "evaluate_batches", None)
     yield from map(rig.evaluate, batches) if several is None else several(batches)
+
+
+def elsewhere(then: Poses, now: Poses) -> str:
+    """Where two evaluations of the same poses differ by more than rounding; empty: nowhere.
+
+    then, now  with bones if the rig has any
+    """
+    size = float(np.abs(then.read_poses(0, then.pose_count)).max(initial=0))
+
+    def points(poses: Poses) -> np.ndarray:  # vertices, joints, and what is far on their axes
+        vertices, bones = poses.read_poses(0, poses.pose_count), poses.world_from_bone
+        if bones is None:
+            return vertices
+        ends = np.swapaxes(bones * [size, size, size, 1], 2, 3)  # (T,B,4,3)
+        return np.concatenate([vertices, ends.reshape(len(ends), -1, 3)], axis=1)
+
+    gap = np.linalg.norm(points(then) - points(now), axis=2).max(axis=0)
+    # A vertex is named where one moved: bones move more of them.
+    for first, what, most in ((0, "vertex", then.vertex_count), (then.vertex_count, "bone", None)):
+        part = gap[first:most]
+        if part.max(initial=0) > SAME * size:
+            worst = int(np.argmax(part))
+            name = (
+                worst if what == "vertex" else repr(then.need_skeleton("a rig").names[worst // 4])
+            )
+            return f"{what} {name} by {float(f'{part[worst]:.2g}')} {then.mesh.unit}"
+    return ""
 
 
 def name_of(rig: Rig) -> str:

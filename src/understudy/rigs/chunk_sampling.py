@@ -3,7 +3,8 @@
 Every machine runs the same command with another chunk. All of them write to one store on a disk
 that they share; a chunk is a range of its blocks. Blocks do not depend on the number of chunks, so
 the finished store has the same bytes as one that a single machine wrote. A chunk that failed is
-run again and keeps the blocks it had finished; one that runs twice at a time does no harm.
+run again and keeps the blocks it had finished; one that runs twice at a time does no harm. A
+machine whose rig moves the mesh otherwise, such as that of another version, is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from understudy.io import pose_store as store
 from understudy.rigs.base import Rig
-from understudy.rigs.parallel_sampling import SamplingJob
+from understudy.rigs.parallel_sampling import SamplingJob, need_same_rig
 from understudy.rigs.sampling import SamplePlan
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -119,6 +120,7 @@ def sample_chunk(
     job = SamplingJob.of(rig, plan, ranges, block)
     need_blocks(job, chunk.count)
     missing = store.join(path, job.sample, job.block)
+    need_same_rig(path, job.rig, job.sample.shown)
     mine = chunk.blocks(store.count_blocks(path))
     poses = lambda blocks: sum(len(store.block_controls(path, k)[0]) for k in blocks)
     todo = [k for k in missing if k in mine]

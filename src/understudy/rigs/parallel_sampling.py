@@ -17,11 +17,11 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,12 @@ from understudy.core.controls import ControlSpec
 from understudy.core.poses import Poses, evenly
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
-from understudy.rigs.base import ExternalRig, Rig, name_of, skin_of
+from understudy.rigs.base import ExternalRig, Rig, elsewhere, name_of, skin_of
 from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
 from understudy.rigs.stretch import Edges, nearer_to_rest
 from understudy.system import checks, memory, threads
-from understudy.system.errors import InputError, UnderstudyError
+from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import SILENT, Progress, Task
 
 # Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
@@ -47,6 +47,7 @@ STEP = 16
 EXTERNAL_BLOCKS = 32
 _SHOWN_FRAMES = 24  # of the animations: how far they stretch the mesh
 FEW = 64  # starting processes takes longer than evaluating this many poses
+SHOWN, MOST_SHOWN = 4, 12  # poses that tell a rig from another; most where few controls move in one
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -131,12 +132,13 @@ class SamplingJob:
                 block = min(block, max(8, -(-plan.count // EXTERNAL_BLOCKS)))
         return SamplingJob(build, here, spec, plan.values(here, spec), facts, block)
 
-    @property
+    @cached_property
     def sample(self) -> store.Sample:
         """What the store is made for."""
         rig = self.rig
-        skin = skin_of(rig)
-        return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin)
+        skin, rows = skin_of(rig), _shown_rows(self.spec, self.values)
+        shown, _ = evaluate_natural(rig, self.values[rows], None, rows)
+        return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin, shown)
 
     def open_store(self, path: str | Path, overwrite: bool) -> list[int]:
         """The blocks to write of the store at `path`, which is created if it is not there.
@@ -144,7 +146,9 @@ class SamplingJob:
         overwrite  replace the store, also where it could be continued
         """
         if store.occupied(path) and not overwrite:
-            return store.resume(path, self.sample)
+            missing = store.resume(path, self.sample)
+            need_same_rig(path, self.rig, self.sample.shown)
+            return missing
         store.create(path, self.sample, self.block, overwrite=overwrite)
         return store.missing_blocks(path)
 
@@ -188,6 +192,45 @@ class SamplingJob:
                 _sample_in_processes(self.build, path, missing, workers, task)
 
 
+def need_same_rig(path: str | Path, rig: Rig, now: Poses | None = None) -> None:
+    """Raise unless `rig` moves the mesh as the one that the store at `path` was begun with.
+
+    now  the poses that the store keeps to tell, as `rig` makes them; None: it is asked
+    """
+    kept = store.shown(path)
+    if not kept:
+        where = "was begun by an older version, which kept no poses to know the rig by"
+    else:
+        if now is None:
+            now, _ = evaluate_natural(rig, kept["controls"], None)
+        where = elsewhere(replace(now, **kept), now)
+        if not where:
+            return
+        where = f"the rig moves {where} elsewhere than when this store was begun"
+    raise FileError(f"{path}: {where}. {store.ANOTHER}")
+
+
+def same_rig(path: str | Path, build: Callable[[], Rig]) -> Rig:
+    """The rig that `build` makes, in a worker: it must be the one of the store at `path`."""
+    rig = build()
+    need_same_rig(path, rig)
+    return rig
+
+
+def _shown_rows(spec: ControlSpec, values: np.ndarray) -> list[int]:
+    """Which poses of a plan a rig is known by: a few, in which as many controls move as can be."""
+    moved = values != spec.rest  # (T,C)
+    rows: list[int] = []
+    left = moved.any(axis=0)  # controls that have not moved yet
+    while len(rows) < min(len(values), MOST_SHOWN if left.any() else SHOWN):
+        gain = moved[:, left].sum(axis=1)
+        gain[rows] = -1
+        best = np.flatnonzero(gain == gain.max())
+        rows.append(int(best[len(best) * min(len(rows), SHOWN - 1) // SHOWN]))
+        left &= ~moved[rows[-1]]
+    return rows
+
+
 def sample_block(
     rig: Rig, path: str | Path, k: int, advance: Callable[[int], None] = lambda poses: None
 ) -> None:
@@ -197,7 +240,7 @@ def sample_block(
     """
     rows, values = store.block_controls(path, k)
     limit = store.stretch_limit(path)
-    poses, nearer = evaluate_natural(rig, values, limit, rows.start, advance)
+    poses, nearer = evaluate_natural(rig, values, limit, rows, advance)
     store.write_block(path, k, poses, None if limit is None else nearer)
 
 
@@ -205,15 +248,16 @@ def evaluate_natural(
     rig: Rig,
     values: np.ndarray,
     limit: float | None,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
     advance: Callable[[int], None] = lambda poses: None,
 ) -> tuple[Poses, np.ndarray]:
     """Some poses (T), and how far (T,) of the way from rest to its values (T,C) each is.
 
     limit    share of the edges that a pose may stretch; None: all are at their values
-    first    number of the first pose, for errors
+    numbers  of the poses, for errors; None: from 0
     advance  as in `sample_block`
     """
+    numbers = range(len(values)) if numbers is None else numbers
     vertices = np.empty((len(values), rig.mesh.vertex_count, 3), np.float32)
     bones = None
     if rig.skeleton is not None:
@@ -222,13 +266,13 @@ def evaluate_natural(
     edges = None if limit is None else Edges.of(rig.mesh)
     for start in range(0, len(values), STEP):
         some = slice(start, min(start + STEP, len(values)))
-        poses = _evaluate(rig, values[some], first + start)
+        poses = _evaluate(rig, values[some], numbers[some])
         vertices[some] = poses.read_poses(0, poses.pose_count)
         if bones is not None:
             bones[some] = poses.world_from_bone
         if edges is not None and limit is not None:
             there = None if bones is None else bones[some]
-            again = partial(_evaluate_nearer, rig, values[some], rest, first + start)
+            again = partial(_evaluate_nearer, rig, values[some], rest, numbers[some])
             nearer[some] = nearer_to_rest(vertices[some], there, edges, limit, again)
         advance(some.stop - some.start)
     values = rest + nearer[:, None] * (values - rest)
@@ -236,9 +280,14 @@ def evaluate_natural(
 
 
 def _evaluate_nearer(
-    rig: Rig, values: np.ndarray, rest: np.ndarray, first: int, numbers: np.ndarray, factor: float
+    rig: Rig,
+    values: np.ndarray,
+    rest: np.ndarray,
+    numbers: Sequence[int],
+    rows: np.ndarray,
+    factor: float,
 ) -> Poses:
-    return _evaluate(rig, rest + factor * (values[numbers] - rest), first)
+    return _evaluate(rig, rest + factor * (values[rows] - rest), [numbers[row] for row in rows])
 
 
 def _stretch_limit(rig: Rig, least: float, plan: SamplePlan) -> float:
@@ -251,21 +300,21 @@ def _stretch_limit(rig: Rig, least: float, plan: SamplePlan) -> float:
     return max(least, round(float(Edges.of(rig.mesh).stretched(vertices).max()), 4))
 
 
-def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
-    """Some poses of the rig; an error names the pose and its controls."""
+def _evaluate(rig: Rig, values: np.ndarray, numbers: Sequence[int]) -> Poses:
+    """Some poses of the rig; an error names the pose, by its number, and its controls."""
     try:
         return _evaluate_checked(rig, values)
     except Exception as caught:
         problem = caught
     if len(values) > 1:  # the rig may not say which pose failed: evaluate each alone
         for pose in range(len(values)):
-            _evaluate(rig, values[pose : pose + 1], first + pose)
+            _evaluate(rig, values[pose : pose + 1], numbers[pose : pose + 1])
         problem.add_note(
-            f"rig {name_of(rig)!r} failed at poses {first}..{first + len(values) - 1} together, "
+            f"rig {name_of(rig)!r} failed at poses {numbers[0]}..{numbers[-1]} together, "
             "but at none of them alone"
         )
         raise problem
-    where = f"rig {name_of(rig)!r} failed at pose {first}"
+    where = f"rig {name_of(rig)!r} failed at pose {numbers[0]}"
     controls = f"Its controls: {store.controls_text(rig.controls, values[0])}"
     if isinstance(problem, UnderstudyError):
         raise InputError(f"{where}: {problem}. {controls}") from problem
@@ -338,6 +387,7 @@ def _sample_side_by_side(
             task.advance(poses)
 
     def work(one: ExternalRig) -> None:
+        need_same_rig(path, one)
         with contextlib.suppress(queue.Empty):
             while True:
                 sample_block(one, path, left.get_nowait(), advance)
@@ -444,7 +494,7 @@ def _work(k: int) -> None:
 
     try:
         if "rig" not in _worker:  # built here, not at the start, so that an error is reported
-            _worker["rig"] = pickle.loads(_worker["packed"])()
+            _worker["rig"] = same_rig(_worker["path"], pickle.loads(_worker["packed"]))
         sample_block(_worker["rig"], _worker["path"], k, count)
     except Exception as problem:
         try:

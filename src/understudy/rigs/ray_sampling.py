@@ -9,7 +9,7 @@ driver dies, its actors end; finished blocks are kept, and the same command cont
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 from understudy.core.poses import Poses
 from understudy.io import pose_store as store
 from understudy.rigs.base import Rig, name_of
-from understudy.rigs.parallel_sampling import SamplingJob, resumable, sample_block
+from understudy.rigs.parallel_sampling import SamplingJob, resumable, same_rig, sample_block
 from understudy.system.bucket import place
 from understudy.system.cluster import Advance, Cluster, Pool, Workers, connected, worker_count
 from understudy.system.progress import SILENT, Progress
@@ -76,7 +76,7 @@ class _Sampler(_OpenRig):
     """The work of sampling: evaluate and write block `k`."""
 
     def __init__(self, build: Callable[[], Rig], path: str):
-        super().__init__(build)
+        super().__init__(partial(same_rig, path, build))
         self._path = path
 
     def __call__(self, k: int, advance: Advance) -> None:

@@ -1,10 +1,10 @@
 """Pose stores: poses on disk, tiled by pose and vertex (`.zarr`)."""
 
 from understudy.io.pose_store.arrays import StoredVertices
-from understudy.io.pose_store.header import Place, Sample
+from understudy.io.pose_store.header import STRETCH, Place, Sample
 from understudy.io.pose_store.store import (
+    ANOTHER,
     BLOCK,
-    STRETCH,
     block_controls,
     controls_text,
     count_blocks,
@@ -17,12 +17,14 @@ from understudy.io.pose_store.store import (
     open_poses,
     provenance,
     resume,
+    shown,
     stretch_limit,
     tidy,
     write_block,
 )
 
 __all__ = [
+    "ANOTHER",
     "BLOCK",
     "STRETCH",
     "Place",
@@ -40,6 +42,7 @@ __all__ = [
     "open_poses",
     "provenance",
     "resume",
+    "shown",
     "stretch_limit",
     "tidy",
     "write_block",

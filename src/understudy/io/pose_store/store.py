@@ -7,6 +7,8 @@ Sampling writes it by pose, and fitting reads it by vertex.
     vertices                (T,V,3) float32, tiles of 128 poses x 1024 vertices (1.5 MB)
     world_from_bone         (T,B,3,4) float64, if there is a skeleton
     control_values          (T,C) float64, as drawn; written first
+    shown                   a few poses as the rig made them when the store was begun, with their
+                            controls: another rig is known by them, also one of the same name
     nearer                  (T,) float32, where poses may stretch only so far: the share of the way
                             from rest to its control values that each was evaluated at
     vertices/done/K.json    marks block K of poses as complete: its files, with their sizes
@@ -25,8 +27,10 @@ import glob
 import json
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +38,29 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
+from understudy.core.noun import fingerprint
 from understudy.core.poses import Poses
 from understudy.io.atomic_write import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.file_lock import lock as file_lock
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.nouns import NOUNS
 from understudy.io.pose_store.arrays import (
+    SAMPLE,
     StoredVertices,
     new_array,
     open_array,
     read_array,
     read_noun,
+    read_small,
     write_noun,
     zarr_module,
 )
 from understudy.io.pose_store.header import (
-    FORMAT_VERSION,
     REPAIR,
+    STRETCH,
     Header,
     Place,
     Sample,
-    block_count,
     complete_blocks,
     differences,
     full_provenance,
@@ -62,7 +68,6 @@ from understudy.io.pose_store.header import (
     marker_of_block,
     read_attributes,
     read_header,
-    rows_of_block,
     verify_files,
 )
 from understudy.system import checks
@@ -70,7 +75,9 @@ from understudy.system.bucket import BucketPath, client_errors, explained, place
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
-STRETCH = "stretch"  # in the provenance
+SHOWN = "shown"
+_SHOWN = ("controls", "vertices", "world_from_bone")
+ANOTHER = "Choose another path, or overwrite it (--overwrite)"
 BLOCK = 128  # poses
 TILE = 1024  # vertices
 BLOCK_BYTES = 256 << 20  # of vertices at most: a writer holds a block, and its tiles, in memory
@@ -100,35 +107,54 @@ def open_poses(
     """
     path = place(path)
     header = read_header(path)
-    done = sum(len(rows_of_block(header, k)) for k in complete_blocks(path, header))
-    count = header["pose_count"]
+    stored: Counter[str] = Counter()
+    done, count = 0, header.pose_count
+    for k, files in complete_blocks(path, header):
+        done += len(header.rows(k))
+        for name, size in files.items():
+            stored[name.partition("/")[0]] += size
     if done < count:
         raise FileError(
             f"{path}: sampling stopped at {done} of {count} poses: run the same command again to "
             f"resume"
         )
-    verify_files(path, header["files"], REPAIR)
+    verify_files(path, header.files, REPAIR)
     nouns = {
-        name: read_noun(path, name, kind, header["nouns"][name])
+        name: read_noun(path, name, kind, header)
         for name, kind in NOUNS.items()
-        if name in header["nouns"]
+        if name in header.nouns
     }
-    bones = read_array(path, "world_from_bone") if "skeleton" in nouns else None
-    spec, controls, notes = nouns["controls"], read_array(path, "control_values"), []
-    if STRETCH in header["belongs_to"]:
-        nearer = read_array(path, "nearer")
+    mesh, skeleton, spec = nouns["mesh"], nouns.get("skeleton"), nouns["controls"]
+    shapes = {"vertices": (count, mesh.vertex_count, 3)}
+    if skeleton is not None:
+        shapes["world_from_bone"] = (count, skeleton.bone_count, 3, 4)
+    if STRETCH in header.belongs_to:
+        shapes["nearer"] = (count,)
+    arrays = {
+        name: open_array(
+            path, name, shape=shape, tile=(header.block, 0, *shape[2:]), stored=stored[name]
+        )
+        for name, shape in shapes.items()
+    }
+    controls = read_small(path, "control_values", header)
+    bones = None
+    if skeleton is not None:
+        bones = read_array(path, "world_from_bone", array=arrays["world_from_bone"])
+    notes = []
+    if STRETCH in header.belongs_to:
+        nearer = read_array(path, "nearer", array=arrays["nearer"])
         controls = spec.rest + nearer[:, None] * (controls - spec.rest)
         if (nearer < 1).any():
             notes.append(
                 f"{np.count_nonzero(nearer < 1)} of {count} poses stretched more than "
-                f"{100 * header['belongs_to'][STRETCH]:.3g} % of the edges by half, and were drawn "
+                f"{100 * header.belongs_to[STRETCH]:.3g} % of the edges by half, and were drawn "
                 "nearer to rest"
             )
     try:
         return Poses(
-            mesh=nouns["mesh"],
+            mesh=mesh,
             vertices=StoredVertices(path),
-            skeleton=nouns.get("skeleton"),
+            skeleton=skeleton,
             world_from_bone=bones,
             control_spec=spec,
             controls=controls,
@@ -144,7 +170,7 @@ def open_poses(
 
 def provenance(path: str | Place) -> dict[str, Any]:
     """Return the facts given to `create`, and fingerprints of mesh, skeleton, ranges, controls."""
-    return read_header(place(path))["belongs_to"]
+    return dict(read_header(place(path)).belongs_to)
 
 
 def create(
@@ -166,14 +192,13 @@ def create(
     if occupied(path):
         read_attributes(path)  # raises if it is not a pose store
     parts = -(-len(controls) // block)
-    header = {
-        "understudy_poses": FORMAT_VERSION,
-        "pose_count": len(controls),
-        "block": -(-len(controls) // parts),  # even blocks: Zarr pads the last tile to full size
-        "bytes_per_pose": 12 * sample.mesh.vertex_count
-        + 96 * (sample.skeleton.bone_count if sample.skeleton else 0),
-        "belongs_to": full_provenance(sample),
-    }
+    bones = sample.skeleton.bone_count if sample.skeleton else 0
+    header = Header(
+        pose_count=len(controls),
+        block=-(-len(controls) // parts),  # even blocks: Zarr pads the last tile to full size
+        bytes_per_pose=12 * sample.mesh.vertex_count + 96 * bones,
+        belongs_to=full_provenance(sample),
+    )
     if isinstance(path, BucketPath):
         with _writing(path, header):
             path.remove()
@@ -210,7 +235,7 @@ def resume(path: str | Place, sample: Sample) -> list[int]:
     header = read_header(path)
     with _writing(path, header):
         _remove_drafts(path)
-        _need_space(path, header, sum(len(rows_of_block(header, k)) for k in missing))
+        _need_space(path, header, sum(len(header.rows(k)) for k in missing))
     return missing
 
 
@@ -253,14 +278,19 @@ def _missing_of_same(path: Place, sample: Sample) -> list[int]:
     """Return the blocks still to write; `FileError` if the store holds another sample."""
     header = read_header(path)
     now = full_provenance(sample)
-    found = differences(header["belongs_to"], now)
+    found = differences(header.belongs_to, now)
     if found:
-        raise FileError(
-            f"{path}: holds another sample: {'; '.join(found)}. Choose another path, or "
-            f"overwrite it"
-        )
-    verify_files(path, header["files"], REPAIR)
+        raise FileError(f"{path}: holds another sample: {'; '.join(found)}. {ANOTHER}")
+    verify_files(path, header.files, REPAIR)
     return missing_blocks(path)
+
+
+def shown(path: str | Place) -> dict[str, Any]:
+    """Return the fields of the few poses that were kept when the store was begun, if any were."""
+    path = place(path)
+    header = read_header(path)
+    there = [name for name in _SHOWN if header.bytes_of(f"{SHOWN}/{name}")]
+    return {name: read_small(path, f"{SHOWN}/{name}", header) for name in there}
 
 
 def missing_blocks(path: str | Place) -> list[int]:
@@ -268,19 +298,22 @@ def missing_blocks(path: str | Place) -> list[int]:
     path = place(path)
     header = read_header(path)
     done = set(intact_blocks(path, header))
-    return [k for k in range(block_count(header)) if k not in done]
+    return [k for k in range(header.block_count) if k not in done]
 
 
 def count_blocks(path: str | Place) -> int:
     """Return how many blocks the store has."""
-    return block_count(read_header(place(path)))
+    return read_header(place(path)).block_count
 
 
 def block_controls(path: str | Place, k: int) -> tuple[range, np.ndarray]:
     """Return which poses block `k` holds, and their control values (n,C) float64."""
     path = place(path)
-    rows = rows_of_block(read_header(path), k)
-    return rows, read_array(path, "control_values", slice(rows.start, rows.stop))
+    header = read_header(path)
+    rows = header.rows(k)
+    shape, stored = (header.pose_count, header.control_count), header.bytes_of("control_values")
+    array = open_array(path, "control_values", shape=shape, stored=stored)
+    return rows, read_array(path, "control_values", slice(rows.start, rows.stop), array)
 
 
 def stretch_limit(path: str | Place) -> float | None:
@@ -297,9 +330,9 @@ def write_block(path: str | Place, k: int, poses: Poses, nearer: np.ndarray | No
     """
     path = place(path)
     header = read_header(path)
-    rows = rows_of_block(header, k)
+    rows = header.rows(k)
     data = {"vertices": np.asarray(poses.read_poses(0, poses.pose_count), np.float32)}
-    if "skeleton" in header["nouns"]:
+    if "skeleton" in header.nouns:
         if poses.world_from_bone is None:
             raise InputError(f"block {k}: the store has bones, the poses have none")
         data["world_from_bone"] = np.asarray(poses.world_from_bone, np.float64)
@@ -375,34 +408,39 @@ def controls_text(spec: ControlSpec, values: np.ndarray, most: int = 12) -> str:
 
 def _write_draft(draft: Place, header: Header, sample: Sample) -> None:
     """Write everything but the poses into a folder of its own, and complete the header."""
-    block, count, vertices = header["block"], header["pose_count"], sample.mesh.vertex_count
+    block, count, vertices = header.block, header.pose_count, sample.mesh.vertex_count
     where = draft.zarr_store() if isinstance(draft, BucketPath) else draft
     root = zarr_module().create_group(where, zarr_format=3)
-    header["nouns"] = {
+    nouns = {
         name: write_noun(root, name, getattr(sample, name))
         for name in NOUNS
         if getattr(sample, name) is not None
     }
     width = -(-vertices // -(-vertices // TILE))  # even tiles
-    new_array(root, "vertices", (count, vertices, 3), np.float32, (block, width, 3))
+    which = {SAMPLE: fingerprint([header.belongs_to, sample.shown and sample.shown.vertices])}
+    new_array(root, "vertices", (count, vertices, 3), np.float32, (block, width, 3), which)
     if sample.skeleton is not None:
         shape = (sample.skeleton.bone_count, 3, 4)
         new_array(root, "world_from_bone", (count, *shape), np.float64, (block, *shape))
-    if STRETCH in header["belongs_to"]:
+    if STRETCH in header.belongs_to:
         new_array(root, "nearer", (count,), np.float32, (block,))
     values = sample.controls.check(sample.values)
     tile = (block, values.shape[1])
     new_array(root, "control_values", values.shape, np.float64, tile)[...] = values
+    for name in _SHOWN if sample.shown is not None else ():
+        array = getattr(sample.shown, name)
+        if array is not None:
+            new_array(root, f"{SHOWN}/{name}", array.shape, array.dtype, array.shape)[...] = array
     if isinstance(draft, BucketPath):
-        header["files"] = {n: size for n, size in draft.sizes().items() if n != "zarr.json"}
-        root.update_attributes(header)
+        files = {n: size for n, size in draft.sizes().items() if n != "zarr.json"}
+        root.update_attributes(replace(header, nouns=nouns, files=files).to_json())
         return
     (draft / "vertices/done").mkdir()
-    files = sorted(
+    written = sorted(
         file for file in draft.rglob("*") if file.is_file() and file != draft / "zarr.json"
     )
-    header["files"] = {file.relative_to(draft).as_posix(): to_disk(file) for file in files}
-    root.update_attributes(header)
+    files = {file.relative_to(draft).as_posix(): to_disk(file) for file in written}
+    root.update_attributes(replace(header, nouns=nouns, files=files).to_json())
     to_disk(draft / "zarr.json")
 
 
@@ -412,7 +450,7 @@ def _refuse_nan(path: Place, header: Header, name: str, values: np.ndarray, rows
     if finite.all():
         return
     row, place = (int(i) for i in np.argwhere(~finite)[0])
-    spec = read_noun(path, "controls", ControlSpec, header["nouns"]["controls"])
+    spec = read_noun(path, "controls", ControlSpec, header)
     controls = read_array(path, "control_values", slice(rows[row], rows[row] + 1))[0]
     what = "vertex" if name == "vertices" else "bone"
     raise InputError(
@@ -440,7 +478,7 @@ def _writing(path: Place, header: Header) -> Iterator[None]:
         if is_disk_full(problem):
             raise FileError(
                 f"{path}: no space left on the disk: "
-                f"{_space_text(path, header, header['pose_count'])}; free some, then run it again "
+                f"{_space_text(path, header, header.pose_count)}; free some, then run it again "
                 f"to resume"
             ) from problem
         raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
@@ -449,7 +487,7 @@ def _writing(path: Place, header: Header) -> Iterator[None]:
 def _need_space(path: Place, header: Header, poses: int) -> None:
     if isinstance(path, BucketPath):
         return
-    if poses * header["bytes_per_pose"] > _free(path):
+    if poses * header.bytes_per_pose > _free(path):
         raise FileError(
             f"{path}: too little space on the disk: {_space_text(path, header, poses)}; free some, "
             f"or choose another path or fewer poses"
@@ -457,7 +495,7 @@ def _need_space(path: Place, header: Header, poses: int) -> None:
 
 
 def _space_text(path: Path, header: Header, poses: int) -> str:
-    needed = poses * header["bytes_per_pose"]
+    needed = poses * header.bytes_per_pose
     return f"{poses} poses need {needed:,} bytes, {_free(path):,} bytes are free"
 
 

@@ -6,7 +6,6 @@ Times are processor times of this process: other programs do not change them.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from dataclasses import dataclass, replace
@@ -16,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses, evenly
+from understudy.core.noun import fingerprint
+from understudy.core.poses import Poses, content_of, evenly
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
@@ -112,7 +112,7 @@ class MeasuredFits:
         self._end = None if seconds is None else time.monotonic() + seconds
         self._made: dict[tuple[str, bool], tuple[Measured, Deformer]] = {}
         self._components: dict[str, Components] = {}
-        self._data = "" if self._settings.kept is None else fingerprint(lesson.fit)
+        self._data = "" if self._settings.kept is None else fingerprint(content_of(lesson.fit))
         self._controls: str | None = None
 
     @property
@@ -321,14 +321,3 @@ class MeasuredFits:
             return Measured(**facts["measured"]), Deformer.load(file)
         except (OSError, ValueError, KeyError, TypeError, FileError):
             return None
-
-
-def fingerprint(poses: Poses) -> str:
-    """A digest of some poses, so that files of other data are not taken for this one's."""
-    digest = hashlib.sha256(poses.name.encode())
-    digest.update(np.ascontiguousarray(poses.mesh.vertices).tobytes())
-    for at in evenly(poses.pose_count, 4):
-        digest.update(np.ascontiguousarray(poses.read_poses(int(at), int(at) + 1)).tobytes())
-    for values in (poses.world_from_bone, poses.controls):
-        digest.update(b"none" if values is None else np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
