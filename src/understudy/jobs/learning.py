@@ -315,7 +315,8 @@ class _Job:
         rig, learned = source.rig, self.folder.file(".understudy")
         slow = isinstance(rig, ExternalRig) and rig.skeleton is not None
         many = plan.count >= FEW * FIRST_POSES
-        if not slow or not many or self.method is not None or learned.exists():
+        there = learned.exists() and not self.folder.is_anew
+        if not slow or not many or self.method is not None or there:
             return
         folder = self.folder.inside("preview")
         few = replace(plan, count=FIRST_POSES)
