@@ -18,7 +18,15 @@ from golden.results import differences, results
 import understudy
 
 _ROOT = Path(__file__).parents[2]
-_SHOW = "import json; from golden.results import results; print(json.dumps(dict(results())))"
+# An editable install comes before any path: without it the package is that of the revision.
+_SHOW = """
+import json, sys
+sys.meta_path = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
+import understudy
+assert understudy.__file__.startswith(sys.argv[1]), understudy.__file__
+from golden.results import results
+print(json.dumps(dict(results())))
+"""
 
 
 def results_of(revision: str) -> dict[str, dict[str, object]]:
@@ -31,7 +39,7 @@ def results_of(revision: str) -> dict[str, dict[str, object]]:
             packages = [str(path) for path in (tree / "src", *tree.glob("*/src")) if path.is_dir()]
             path = os.pathsep.join([str(tree / "tests"), *packages])
             run = subprocess.run(
-                [sys.executable, "-c", _SHOW],
+                [sys.executable, "-c", _SHOW, str(tree)],
                 env={**os.environ, "PYTHONPATH": path},
                 cwd=folder,
                 check=True,

@@ -76,7 +76,7 @@ def fingerprint(thing: object) -> str:
 def _leaves(key: str, thing: Any) -> Iterator[tuple[str, Any]]:
     """Yield the arrays and plain values within a value, each with the way to it."""
     if is_dataclass(thing):
-        parts = {field.name: getattr(thing, field.name) for field in fields(thing)}
+        parts: dict[Any, Any] = {f.name: getattr(thing, f.name) for f in fields(thing)}
     elif isinstance(thing, Mapping):
         parts = dict(thing)
     elif isinstance(thing, tuple | list):

@@ -28,8 +28,10 @@ from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
 # What zipfile raises on a file that is damaged, truncated or something else.
-UNREADABLE = (OSError, ValueError, EOFError, LookupError, OverflowError, RuntimeError)
-UNREADABLE += (struct.error, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    *(OSError, ValueError, EOFError, LookupError, OverflowError, RuntimeError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
 # Positions of an animation compress to a third; a mesh that does not move, to a hundredth.
 _PER_BYTE = 300 * 8
 # What an array takes on its way to a noun: a few copies in float64 of each number, of each text a

@@ -34,7 +34,8 @@ class StoredVertices:
     def __init__(self, path: Place):
         self.path = path
         array = open_array(path, "vertices")
-        self.shape: tuple[int, int, int] = array.shape
+        poses, vertices, axes = array.shape
+        self.shape = poses, vertices, axes
         self.pose_tile = (int(array.chunks[0]), 0)
         self._sample = array.attrs.get(SAMPLE)
 

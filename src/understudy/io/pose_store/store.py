@@ -125,7 +125,7 @@ def open_poses(
         if name in header.nouns
     }
     mesh, skeleton, spec = nouns["mesh"], nouns.get("skeleton"), nouns["controls"]
-    shapes = {"vertices": (count, mesh.vertex_count, 3)}
+    shapes: dict[str, tuple[int, ...]] = {"vertices": (count, mesh.vertex_count, 3)}
     if skeleton is not None:
         shapes["world_from_bone"] = (count, skeleton.bone_count, 3, 4)
     if STRETCH in header.belongs_to:
