@@ -276,10 +276,11 @@ class _Choice:
 
     def deforms(self, kept: Sequence[int]) -> np.ndarray:
         """(2,C,Q) which patches the controls deform; see `Calibration`."""
-        here = np.array([self.effects[c].deforms for c in kept]).reshape(len(kept), -1)
-        there = np.array([self._there.get(c, self.effects[c].deforms) for c in kept])
+        size = len(kept), int(self._rest.patches.max()) + 1
+        here = np.array([self.effects[c].deforms for c in kept], bool).reshape(size)
+        there = [self._there.get(c, self.effects[c].deforms) for c in kept]
         here[[c in self._counterparts for c in kept]] = False
-        return np.stack([here, there.reshape(here.shape)])
+        return np.stack([here, np.array(there, bool).reshape(size)])
 
     def _switched(self, channel: Channel) -> Channel:
         """A switch that rests at its other end."""

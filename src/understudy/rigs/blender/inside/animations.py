@@ -9,8 +9,8 @@ import os
 import bpy
 import mathutils
 from blend_file import BONE_PATH, curves_of, frames_of
+from bone_tree import depth_first
 from messages import Refused
-from shapes import depth_first
 
 
 def add_actions(path, armatures):
