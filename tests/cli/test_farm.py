@@ -32,7 +32,7 @@ class Lid(BendingRig):
     def evaluate(self, values):
         fuse = Path(__file__).with_name("fuse")
         Lid.calls += 1
-        if Lid.calls == 3 and fuse.exists():  # after the poses that the rig is known by, and a block
+        if Lid.calls == 3 and fuse.exists():  # after the poses that tell the rig, and a block
             fuse.unlink()
             raise RuntimeError("the licence server does not answer")
         return super().evaluate(values)

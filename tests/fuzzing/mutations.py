@@ -8,6 +8,7 @@ import io
 import json
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 
@@ -234,7 +235,7 @@ def _retyped(content, rng):
     """A `.npy` of other numbers, of another type or shape."""
     try:
         array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    except ValueError:
+    except (ValueError, tokenize.TokenError):  # an earlier mutation damaged its header
         return flipped(content, rng)
     array = np.atleast_1d(array)
     way = rng.randrange(6)

@@ -56,6 +56,13 @@ def many_lists(count, faces):
     return ply(("vertex", 3, XYZ, POINTS), face)
 
 
+def wide_window(data):
+    """A `.npz` packed by LZMA whose first member claims 4 GB to be unpacked."""
+    names = sum(int.from_bytes(data[at : at + 2], "little") for at in (26, 28))
+    at = 30 + names + 5  # version, length and properties come before
+    return data[:at] + b"\xff\xff\xff\xff" + data[at + 4 :]
+
+
 def npz(kind=zipfile.ZIP_DEFLATED, also=(), **arrays):
     """A `.npz` of arrays, or of texts that are the header of one.
 
@@ -218,7 +225,12 @@ CASES = {
     "void.npz": (lambda: npz(vertices=described("|V0", "(9,)")), "neither numbers nor texts"),
     # few bytes that stand for many
     "zeros.npz": (lambda: npz(vertices=np.zeros((90, 100_000, 3), np.float32)), TOO_MUCH),
-    "lzma.npz": (lambda: npz(zipfile.ZIP_LZMA), "not packed as numpy.savez does"),
+    "bzip2.npz": (lambda: npz(zipfile.ZIP_BZIP2), "packed in a way that is not read"),
+    "lzma.npz": (lambda: wide_window(npz(zipfile.ZIP_LZMA)), "asks for too much memory"),
+    "lzma_zeros.npz": (
+        lambda: npz(zipfile.ZIP_LZMA, vertices=np.zeros((90, 100_000, 3), np.float32)),
+        TOO_MUCH,
+    ),
     "bones.npz": (lambda: npz(**BONES), "no bone has a translation in any pose"),
     "many_arrays.npz": (
         lambda: npz(**{f"verti{k}": np.zeros(1) for k in range(5000)}),

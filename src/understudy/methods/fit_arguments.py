@@ -77,13 +77,16 @@ def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
     """The poses without those that are far from all others, unless `keep_all`; they are named.
 
     A pose is far if it is 10 times as wide as 95 % of all: its few vertices would weigh more in
-    sums of squares than all others. Frames of a sequence, and of a store, are kept.
+    sums of squares than all others. Frames of a sequence are kept. A store, which a rig made, is not
+    looked at: it would be read as a whole.
     """
+    if not isinstance(poses.vertices, np.ndarray):
+        return poses
     size = np.concatenate([np.ptp(block, axis=1).max(axis=1) for _, block in poses.pose_blocks()])
     usual = np.sort(size)[min(int(_USUAL * len(size)), len(size) - 2)]
     far = np.flatnonzero(size > _FAR * usual)
     bare = poses.skeleton is None and poses.controls is None
-    keep_all = keep_all or bare or not isinstance(poses.vertices, np.ndarray) or len(size) < 3
+    keep_all = keep_all or bare or len(size) < 3
     for pose in far[:_NAMED].tolist():
         shape = poses.read_poses(pose, pose + 1)[0]
         vertex = int(np.abs(shape - np.median(shape, axis=0)).max(axis=1).argmax())

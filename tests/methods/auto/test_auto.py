@@ -245,7 +245,7 @@ def test_an_interrupted_run_continues_with_the_fits_it_has(tube, sample, tmp_pat
     kept = tmp_path / "a.checkpoint"
     first = fit(sample, tube, checkpoint=kept, max_error="0.5%")
     kind = method_type("corrected_skin")
-    monkeypatch.setattr(kind, "fit", lambda *a, **k: pytest.fail("fitted again"))
+    monkeypatch.setattr(kind, "fit_facts", lambda *a, **k: pytest.fail("fitted again"))
     again = fit(sample, tube, checkpoint=kept, max_error="0.5%")
     assert again.provenance["auto"] == first.provenance["auto"]
     other = replace(sample, vertices=sample.vertices + 1)

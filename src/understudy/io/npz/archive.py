@@ -39,7 +39,8 @@ _PER_BYTE = 300 * 8
 _OF_NUMBER, _OF_TEXT, _OF_FRAME = 8 * 8, 400, 2000
 _MOST_ARRAYS = 1000
 _MOST_HEADER = 1000  # bytes; arrays have at most 64 axes
-_PACKED_AS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_PACKED_AS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)
+_MOST_WINDOW = 64 << 20  # bytes that an array packed by LZMA may ask for beside its own
 _TYPE = re.compile(r"[<>|=]?[biufUS]\d{1,9}")
 ATTRIBUTE_ARRAYS = (
     "corner_uvs",
@@ -120,8 +121,10 @@ def _read_array(
 
     NumPy evaluates the header as Python, and allocates whatever shape it declares.
     """
-    if info.compress_type not in _PACKED_AS:  # of other kinds, a few bytes may claim gigabytes
-        raise ValueError(f"the array {name} is not packed as numpy.savez does")
+    if info.compress_type not in _PACKED_AS:
+        raise ValueError(f"the array {name} is packed in a way that is not read")
+    if info.compress_type == zipfile.ZIP_LZMA and _window(archive, info) > _MOST_WINDOW:
+        raise ValueError(f"the array {name} asks for too much memory to be unpacked")
     with archive.open(info) as file:
         start = file.read(8)
         width = {b"\x01\0": 2, b"\x02\0": 4, b"\x03\0": 4}.get(start[6:])
@@ -138,6 +141,19 @@ def _read_array(
         budget.take(max(count * each, 8 * size) + frames * _OF_FRAME, f"the array {name}")
         data = file.read(size + 1)
     return np.frombuffer(data, dtype, count).reshape(shape, order=order)
+
+
+def _window(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
+    """Return the bytes that unpacking a member by LZMA allocates, which its first bytes claim."""
+    assert archive.fp is not None
+    place = archive.fp.tell()
+    archive.fp.seek(info.header_offset)
+    head = archive.fp.read(30)
+    names = sum(struct.unpack("<HH", head[26:30])) if len(head) == 30 else 0
+    archive.fp.seek(names, 1)
+    packed = archive.fp.read(9)  # version, length of what follows, properties, window
+    archive.fp.seek(place)
+    return int.from_bytes(packed[5:9], "little")
 
 
 def _described(
