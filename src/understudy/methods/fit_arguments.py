@@ -77,8 +77,8 @@ def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
     """The poses without those that are far from all others, unless `keep_all`; they are named.
 
     A pose is far if it is 10 times as wide as 95 % of all: its few vertices would weigh more in
-    sums of squares than all others. Frames of a sequence are kept. A store, which a rig made, is not
-    looked at: it would be read as a whole.
+    sums of squares than all others. Frames of a sequence are kept. A store, which a rig made, is
+    not looked at: it would be read as a whole.
     """
     if not isinstance(poses.vertices, np.ndarray):
         return poses
