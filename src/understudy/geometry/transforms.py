@@ -11,6 +11,7 @@ import numpy as np
 
 # Singular values below this fraction of the largest are raised to it before an inversion.
 _FLATTEST = 1e-3
+_SAME_SIZE = 1e-5  # files have 32-bit numbers
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -52,6 +53,16 @@ def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
         transforms = transforms.copy()
         transforms[risky, :, :3] = u @ (sigma[..., None] * vt)
     return inverse(transforms)
+
+
+def bone_sizes(rest: np.ndarray) -> np.ndarray:
+    """The size of bones at rest (B,3,4), by volume, (B,); exactly 1 where it is that or nothing.
+
+    >>> bone_sizes(np.stack([100 * np.eye(3, 4), np.eye(3, 4)])).round(6).tolist()
+    [100.0, 1.0]
+    """
+    size = np.cbrt(np.abs(np.linalg.det(rest[..., :3])))
+    return np.where((size > 0) & (np.abs(size - 1) > _SAME_SIZE), size, 1.0)
 
 
 def apply(a: np.ndarray, points: np.ndarray) -> np.ndarray:

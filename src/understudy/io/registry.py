@@ -81,7 +81,9 @@ def _character(
 ) -> Character:
     """Return the character of one file, with the up axis and unit of the options."""
     options = _prepared(options, progress)
-    character = read(path, options, progress)
+    character = read(path, options, progress).with_unit_bones()
+    for note in character.notes:
+        progress.say(f"note: {note}")
     return replace(character, mesh=_with_axes(character.mesh, options))
 
 
@@ -264,7 +266,7 @@ def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Prog
     if kind.read_poses is not None:
         return kind.read_poses(source, options, progress)
     if kind.read_character is not None:
-        return kind.read_character(source, options, progress).poses()
+        return _character(kind.read_character, source, options, progress).poses()
     assert kind.read_cache is not None  # format_of returns formats that can read
     cache = kind.read_cache(source, options, progress)
     return vertex_caches.cache_poses(source, cache, options.rest_mesh)

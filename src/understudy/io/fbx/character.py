@@ -75,7 +75,8 @@ def _assembled(scene: FbxScene, parts: list[Part], path: Path) -> Character:
     skeleton = skin = None
     if not rigid:
         skeleton, skin = bones.skeleton(), bones.skin()
-    character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem)
+    notes = (*bones.notes, *scene.header["notes"])
+    character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem, notes=notes)
     clips = [_clip(take, bones, columns, rigid) for take in scene.takes]
     if not scene.takes:
         clips = _pose(scene, character, bones, columns)

@@ -109,7 +109,6 @@ class FbxScene:
 
     frame_rate        frames per second, as the file says
     from_maya         whether Maya wrote the file
-    from_maya_scene   whether it did from a scene of its own, not from one that it imported
     node_parent       (N,) parents, -1 for the root, which is node 0
     node_to_world     (N,3,4), in the pose that the file shows without animation
     geometry_to_node  (N,3,4), the geometric transform of each node
@@ -120,8 +119,6 @@ class FbxScene:
         self.header, self.arrays = header, arrays
         self.frame_rate = float(header["frame_rate"])
         self.from_maya = "maya" in str(header["application"]).lower()
-        native = header["native_file"].lower()
-        self.from_maya_scene = self.from_maya and native.endswith((".ma", ".mb"))
         self.node_parent, self.node_to_world = arrays["node_parent"], arrays["node_to_world"]
         self.geometry_to_node = arrays["geometry_to_node"]
         self.bind_to_world = arrays["bind_to_world"]
@@ -139,8 +136,9 @@ class FbxScene:
         """Return the objects; a mesh that several nodes show is several objects."""
         found = []
         for number, entry in enumerate(self.header["meshes"]):
-            nodes = entry["nodes"][:1] if entry["skin"] >= 0 else entry["nodes"]
-            for place, node in enumerate(nodes):
+            # Other programs than Maya show all instances of a skinned mesh at one place.
+            alone = entry["skin"] >= 0 and not self.from_maya
+            for place, node in enumerate(entry["nodes"][:1] if alone else entry["nodes"]):
                 if len(self.arrays[f"mesh{number}_vertices"]):
                     name = self.header["nodes"][node] or entry["name"] or "mesh"
                     found.append(self._part(name, number, node, entry["materials"][place]))

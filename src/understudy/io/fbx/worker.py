@@ -90,7 +90,6 @@ def read_scene(scene):
     """Return the arrays and the header of everything that does not move."""
     settings = kept(scene.settings)
     metadata = kept(scene.metadata)
-    native = kept(kept(metadata.scene_props).find_prop("Original|ApplicationNativeFile"))
     nodes = all_kept(scene.nodes)
     parents = [kept(node.parent) for node in nodes]
     arrays = {
@@ -105,15 +104,19 @@ def read_scene(scene):
         "unit_meters": settings.unit_meters,
         "frame_rate": settings.frames_per_second,
         "application": kept(metadata.latest_application).name,
-        "native_file": "" if native is None else native.value_str,
         "meshes": [],
         "skins": 0,
         "shapes": [],
         "caches": [],
+        "notes": [],
     }
     arrays["bind_to_world"] = bind_poses(scene, len(nodes))
     for mesh in all_kept(scene.meshes):
         read_mesh(mesh, arrays, header)
+    for what in ("constraints", "nurbs_surfaces"):
+        count = len(getattr(scene, what))
+        if count:
+            header["notes"].append(f"{count} {what.replace('_', ' ')}: not read")
     if not header["meshes"]:
         raise FileProblem("it has no mesh")
     return arrays, header
@@ -146,6 +149,9 @@ def read_mesh(mesh, arrays, header):
     # A node may have materials of its own in place of those of its mesh.
     materials = [[material.name for material in all_kept(node.materials)] for node in instances]
     skins = all_kept(mesh.skin_deformers)
+    if len(skins) > 1:
+        name = header["nodes"][instances[0].typed_id] if instances else mesh.name
+        header["notes"].append(f"{name}: of its {len(skins)} skins the first is read")
     header["meshes"].append(
         {
             "name": mesh.name,
