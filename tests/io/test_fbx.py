@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from understudy.core.character import Character
 from understudy.core.skin import skin_weights
 from understudy.io.fbx import reading as fbx
-from understudy.io.fbx.character import find_beside
+from understudy.io.fbx.beside import find_beside
 from understudy.io.registry import ReadOptions, read_character, read_poses
 from understudy.io.sequences import read_obj
 from understudy.system.errors import FileError, InputError, UnderstudyError
@@ -268,8 +268,7 @@ def test_no_cache_outside_the_folder_is_read(tmp_path, name):
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "link.pc2").symlink_to(tmp_path / "secret.pc2")
-    with pytest.raises(FileError, match="is missing"):
-        find_beside(folder / "hero.fbx", name)
+    assert find_beside(folder / "hero.fbx", {".pc2"}, name) is None
 
 
 def test_a_missing_cache_is_named(files, tmp_path):

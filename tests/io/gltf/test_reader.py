@@ -445,7 +445,7 @@ def test_compressed_and_unknown_extensions_are_named(tmp_path):
     for name, says in (
         ("KHR_draco_mesh_compression", "Draco .*without compression, or convert it with 'npx"),
         ("EXT_meshopt_compression", "meshopt"),
-        ("EXT_mesh_gpu_instancing", "requires the extension 'EXT_mesh_gpu_instancing'"),
+        ("EXT_mesh_folding", "requires the extension 'EXT_mesh_folding'"),
     ):
         maker = GltfMaker(extensionsRequired=[name])
         maker.mesh({"attributes": {"POSITION": maker.accessor(SQUARE[:3])}})

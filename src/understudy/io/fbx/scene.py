@@ -35,6 +35,8 @@ class Part:
     materials         names
     polygon_material  (F,)
     skin              or None
+    uv_sets           names; the first is `corner_uvs`
+    corner_values     as `Mesh` has them
     """
 
     name: str
@@ -48,6 +50,8 @@ class Part:
     materials: tuple[str, ...]
     polygon_material: np.ndarray
     skin: FbxSkin | None
+    uv_sets: list[str]
+    corner_values: dict[str, np.ndarray]
 
     @property
     def vertex_count(self) -> int:
@@ -196,6 +200,7 @@ class FbxScene:
         )
 
     def _part(self, name: str, mesh: int, node: int, materials: list[str]) -> Part:
+        told = self.header["meshes"][mesh]
         get = lambda key: self.arrays.get(f"mesh{mesh}_{key}")
         vertices, indices = get("vertices"), get("indices")
         assert vertices is not None  # the worker writes them
@@ -210,6 +215,7 @@ class FbxScene:
         material = get("face_material")
         if material is None or len(material) != len(keep):
             material = np.zeros(len(keep), np.int64)
+        sets = {name: _attribute(get(name), get(f"{name}_index"), corners) for name in told["sets"]}
         return Part(
             name,
             node,
@@ -221,7 +227,9 @@ class FbxScene:
             _attribute(get("normal"), get("normal_index"), corners),
             tuple(distinct_names([label or "material" for label in materials])),
             np.maximum(material[keep], 0),
-            self._skin(self.header["meshes"][mesh]["skin"], name, len(vertices)),
+            self._skin(told["skin"], name, len(vertices)),
+            told["uv_sets"],
+            {name: values for name, values in sets.items() if values is not None},
         )
 
     def _skin(self, number: int, name: str, vertex_count: int) -> FbxSkin | None:

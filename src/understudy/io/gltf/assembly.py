@@ -6,15 +6,17 @@ same weights in every animation are one blend shape, as "smile" on the face and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from understudy.core.character import BlendShape
+from understudy.core.coordinates import Conversion
 from understudy.io.gltf.binding import placed, placed_normals
 from understudy.io.gltf.document import Entry, clean_text, unique
 from understudy.io.gltf.own_extras import OwnExtras
-from understudy.io.gltf.surfaces import Surface, flat_normals
+from understudy.io.gltf.surfaces import Surface, flat_normals, joined_rows
 
 
 class EditedError(Exception):
@@ -29,6 +31,7 @@ class Part:
     node, mesh   indices
     surface      its mesh
     placement    (3,4) from the mesh's space to the rest shape
+    instance     (3,4) where the node shows it, in its own space
     bone_index   (n,K), and
     weight       (n,K): its skin; None without bones
     """
@@ -38,6 +41,7 @@ class Part:
     mesh: int
     surface: Surface
     placement: np.ndarray
+    instance: np.ndarray
     bone_index: np.ndarray | None = None
     weight: np.ndarray | None = None
 
@@ -53,16 +57,18 @@ class Corners:
 
     vertices   (m,3) of the character
     uvs        (m,3,2), or None
-    normals    (m,3,3), or None
+    normals    (m,3,3): a file without shows its triangles flat
     material   (m,) index into the materials of the file; -1: none
     primitive  (m,) counted over all meshes of the file
+    values     further ones by name, (m,3,n); NaN where a triangle has none
     """
 
     vertices: np.ndarray
     uvs: np.ndarray | None
-    normals: np.ndarray | None
+    normals: np.ndarray
     material: np.ndarray
     primitive: np.ndarray
+    values: dict[str, np.ndarray]
 
 
 def corners_of(
@@ -74,16 +80,34 @@ def corners_of(
     first_primitive  the number of the first primitive of each mesh of the file
     """
     has_uvs = any(part.surface.corner_uvs is not None for part in parts)
-    has_normals = any(part.surface.corner_normals is not None for part in parts)
     turned = lambda part, array: array[:, ::-1] if part.is_mirrored else array
     join = lambda values: np.concatenate([turned(p, v) for p, v in zip(parts, values)])
     return Corners(
         join([v[part.surface.triangles] for part, v in zip(parts, vertex_map)]),
         join([_uvs(part.surface) for part in parts]) if has_uvs else None,
-        join([_normals(part) for part in parts]) if has_normals else None,
+        join([_normals(part) for part in parts]),
         np.concatenate([part.surface.material for part in parts]),
         np.concatenate([p.surface.primitive + first_primitive[p.mesh] for p in parts]),
+        {
+            name: _values(parts, name, turned)
+            for part in parts
+            for name in part.surface.corner_values
+        },
     )
+
+
+def _values(
+    parts: list[Part], name: str, turned: Callable[[Part, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return one further attribute of the corners of all parts, (m,3,n)."""
+    rows: list[tuple[np.ndarray | None, int]] = []
+    for part in parts:
+        found = part.surface.corner_values.get(name)
+        if found is not None and name == "TANGENT":
+            linear = part.placement[:, :3]
+            found = Conversion(linear, np.eye(3), part.is_mirrored).tangents(found)
+        rows.append((None if found is None else turned(part, found), len(part.surface.triangles)))
+    return joined_rows(rows)
 
 
 def material_names(
@@ -102,8 +126,6 @@ def material_names(
         slots = np.array([own.materials.index(name) for name in names], np.int64)
         return own.materials, slots[material]
     used, slot = np.unique(material, return_inverse=True)
-    if used.tolist() in ([], [-1]):
-        return (), np.zeros(len(material), np.int64)
     taken: dict[str, int] = {}
     found = []
     for number in used.tolist():

@@ -32,9 +32,15 @@ _COMPRESSED = {
 }
 # Extensions that a reader of geometry and animation may ignore, or that this one supports.
 _HARMLESS = re.compile(
-    r"KHR_mesh_quantization|KHR_materials_\w+|KHR_texture_\w+|EXT_texture_\w+|MSFT_texture_\w+"
-    r"|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*|KHR_node_visibility|KHR_node_hoverability"
+    r"KHR_mesh_quantization|EXT_mesh_gpu_instancing|KHR_materials_\w+|KHR_texture_\w+"
+    r"|EXT_texture_\w+|MSFT_texture_\w+|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*|KHR_node_visibility|KHR_node_hoverability"
     r"|KHR_node_selectability|VRMC?_\w+|VRM"
+)
+INSTANCES = "EXT_mesh_gpu_instancing"
+# Those of which nothing is lost: materials and images are carried with their extensions.
+CARRIED = re.compile(
+    r"KHR_mesh_quantization|KHR_materials_(?!variants)\w+|KHR_texture_\w+|EXT_texture_\w+"
+    r"|MSFT_texture_\w+|EXT_mesh_gpu_instancing|KHR_xmp\w*"
 )
 
 
@@ -42,14 +48,20 @@ _HARMLESS = re.compile(
 class Document:
     """A glTF file: its JSON and its buffers.
 
+    path     of the file
     root     the JSON
     buffers  the bytes of each buffer, at least as many as it claims
     size     bytes of the file and of all buffers, which bounds what arrays may claim
     """
 
+    path: Path
     root: Entry
     buffers: tuple[bytes, ...]
     size: int
+
+    def beside(self, entry: Entry) -> bytes:
+        """Return the bytes of the `uri` of an object: inside it, or a file beside this one."""
+        return _uri(entry, self.path, None)
 
 
 def read_document(path: str | Path) -> Document:
@@ -63,7 +75,7 @@ def read_document(path: str | Path) -> Document:
     buffers = []
     for number, entry in enumerate(root.entries("buffers")):
         buffers.append(_buffer(entry, path, binary if number == 0 else None))
-    return Document(root, tuple(buffers), len(data) + sum(map(len, buffers)))
+    return Document(path, root, tuple(buffers), len(data) + sum(map(len, buffers)))
 
 
 def _chunks(data: bytes, path: Path) -> tuple[bytes, bytes | None]:
@@ -156,8 +168,11 @@ def _buffer(entry: Entry, path: Path, binary: bytes | None) -> bytes:
     return data[:size] if len(data) != size else data
 
 
-def _uri(entry: Entry, path: Path, size: int) -> bytes:
-    """Return the bytes that a URI names: base64 text, or a file beside the `.gltf`."""
+def _uri(entry: Entry, path: Path, size: int | None) -> bytes:
+    """Return the bytes that a URI names: base64 text, or a file beside the `.gltf`.
+
+    size  bytes of the file to read; None: all
+    """
     uri = entry.data["uri"]
     if not isinstance(uri, str):
         raise entry.wrong("uri", "expected a text")
@@ -172,8 +187,8 @@ def _uri(entry: Entry, path: Path, size: int) -> bytes:
     return _sibling(entry, path, uri, size)
 
 
-def _sibling(entry: Entry, path: Path, uri: str, size: int) -> bytes:
-    """Return the first `size` bytes of a file in the folder of `path`, or below it."""
+def _sibling(entry: Entry, path: Path, uri: str, size: int | None) -> bytes:
+    """Return the first `size` bytes, or all, of a file in the folder of `path`, or below it."""
     name = unquote(uri)
     shown = repr(name[:80])
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", name) or name.startswith(("//", "\\\\")):
@@ -188,7 +203,7 @@ def _sibling(entry: Entry, path: Path, uri: str, size: int) -> bytes:
             raise entry.wrong("uri", f"there is no file {shown} beside {path.name}")
         with target.open("rb") as file:
             there = target.stat().st_size
-            if there < size:
+            if size is not None and there < size:
                 raise entry.wrong("uri", f"{shown} has {there:,} bytes, {size:,} are claimed")
             return file.read(size)
     except (OSError, ValueError, RuntimeError) as problem:

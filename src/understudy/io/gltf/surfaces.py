@@ -8,6 +8,7 @@ copy is (`_VERTEX`), and their vertices come back in the order that they had.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,8 @@ from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
 VERTEX_ATTRIBUTE = "_VERTEX"
+# Attributes that are carried as they are: UV sets from the second on, colours, and unknown ones.
+_OTHERS = re.compile(r"TANGENT|TEXCOORD_[1-9]\d*|COLOR_\d+|_(?!VERTEX$).+")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Surface:
     corner_normals    (m,3,3) float64, or None
     material          (m,) int64, index into the materials of the file; -1: none
     primitive         (m,) int64, which primitive of the mesh
+    corner_values     further attributes by name, (m,3,n) float64; NaN where a primitive has none
     """
 
     positions: np.ndarray
@@ -47,6 +51,7 @@ class Surface:
     corner_normals: np.ndarray | None
     material: np.ndarray
     primitive: np.ndarray
+    corner_values: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class _Vertices:
     normals: np.ndarray | None
     own_vertex: np.ndarray | None
     targets: tuple[Sparse, ...]
+    others: dict[str, np.ndarray]
 
 
 def target_count(mesh: Entry) -> int:
@@ -196,6 +202,7 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
             f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"
         )
     own = optional(VERTEX_ATTRIBUTE, "SCALAR") if use_own else None
+    others = ((n, optional(n, "")) for n in attributes.data if _OTHERS.fullmatch(n))
     return _Vertices(
         positions,
         np.concatenate(joints, axis=1) if joints else None,  # type: ignore[arg-type]
@@ -204,6 +211,7 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
         optional("NORMAL", "VEC3"),
         None if own is None else np.rint(own[:, 0]).astype(np.int64),
         tuple(_target(target, accessors, count) for target in found),
+        {name: rows for name, rows in others if rows is not None and rows.shape[1] <= 4},
     )
 
 
@@ -291,7 +299,29 @@ def _joined(
         None if normals is None else _with_flat(normals[triangles], positions[triangles]),
         material.astype(np.int64),
         primitive.astype(np.int64),
+        {
+            name: joined_rows([(p.others.get(name), len(p.positions)) for p in vertices])[triangles]
+            for name in dict.fromkeys(name for part in vertices for name in part.others)
+        },
     )
+
+
+def joined_rows(parts: Sequence[tuple[np.ndarray | None, int]]) -> np.ndarray:
+    """Return the rows (n,...,w) of several arrays; NaN for `n` rows in place of a missing one.
+
+    Narrower rows get ones at the end: colours without opacity.
+    """
+    given = [array for array, _ in parts if array is not None]
+    width, inner = max(array.shape[-1] for array in given), given[0].shape[1:-1]
+    rows = []
+    for array, count in parts:
+        if array is None:
+            rows.append(np.full((count, *inner, width), np.nan))
+        else:
+            missing = width - array.shape[-1]
+            pad = [(0, 0)] * (array.ndim - 1) + [(0, missing)]
+            rows.append(np.pad(array, pad, constant_values=1.0))
+    return np.concatenate(rows)
 
 
 def _with_flat(normals: np.ndarray, corners: np.ndarray) -> np.ndarray:
