@@ -128,9 +128,12 @@ class Mesh(Noun):
 
     def dress(self) -> dict[str, list[str]]:
         """Return the names of what no deformation needs, by kind; empty kinds are left out."""
-        images = dict.fromkeys(i.name for made in self.looks.values() for i in made.images())
+        looks = self.looks.values()
+        images = {i.name or "without a name": None for made in looks for i in made.images()}
+        extensions = {name: None for made in looks for name in made.extensions}
         kind = lambda n: "UV sets" if n[:9] == "TEXCOORD_" else _KINDS.get(n[:6], "attributes")
         found = {"materials": list(self.looks), "images": list(images)}
+        found["extensions of materials"] = list(extensions)
         for name in self.corner_values:
             found.setdefault(kind(name), []).append(name)
         return {what: names for what, names in found.items() if names}

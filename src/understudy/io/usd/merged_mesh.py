@@ -54,7 +54,22 @@ def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
         _named_parts(parts, target, before),
         unit=unit,
         up_axis=up,
+        corner_values={name: values[at] for name, values in _values(parts).items()},
     )
+
+
+def _values(parts: list[ScenePart]) -> dict[str, np.ndarray]:
+    """Return further values of all corners by name; NaN where a part has none."""
+    result = {}
+    for name in dict.fromkeys(name for part in parts for name in part.values):
+        width = max(part.values[name].shape[1] for part in parts if name in part.values)
+        rows = [np.full((len(part.corners), width), np.nan) for part in parts]
+        for own, part in zip(rows, parts):
+            if name in part.values:
+                own[:] = 1.0
+                own[:, : part.values[name].shape[1]] = part.values[name]
+        result[name] = np.concatenate(rows)
+    return result
 
 
 def _ranks(orders: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
