@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,3 +91,28 @@ def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """
     ends = np.cumsum(sizes)
     return np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
+
+
+def joined_values(parts: Sequence[tuple[Mapping[str, np.ndarray], int]]) -> dict[str, np.ndarray]:
+    """Return the rows (n,...,w) of several parts together, by name; NaN where a part has none.
+
+    parts  for each part, its rows by name, and n
+
+    Narrower rows get ones at the end: colours without opacity.
+
+    >>> joined_values([({"a": np.zeros((1, 2))}, 1), ({"a": np.zeros((1, 1))}, 1)])["a"].tolist()
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    result = {}
+    for name in dict.fromkeys(name for given, _ in parts for name in given):
+        first = next(given[name] for given, _ in parts if name in given)
+        width = max(given[name].shape[-1] for given, _ in parts if name in given)
+        blocks = []
+        for given, count in parts:
+            shape = (count, *first.shape[1:-1], width)
+            block = np.full(shape, 1.0 if name in given else np.nan)
+            if name in given:
+                block[..., : given[name].shape[-1]] = given[name]
+            blocks.append(block)
+        result[name] = np.concatenate(blocks)
+    return result

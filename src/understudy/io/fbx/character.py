@@ -31,6 +31,7 @@ from understudy.io.fbx.beside import find_beside
 from understudy.io.fbx.bones import Bones
 from understudy.io.fbx.looks import read_looks
 from understudy.io.fbx.scene import FbxScene, Part, Take
+from understudy.io.numbers import joined_values
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import (
     CACHE_SUFFIXES,
@@ -151,19 +152,8 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
         ),
         up_axis=up,
         handedness=handedness,
-        corner_values=_corner_values(parts),
+        corner_values=joined_values([(part.corner_values, len(part.corners)) for part in parts]),
     )
-
-
-def _corner_values(parts: list[Part]) -> dict[str, np.ndarray]:
-    """Return further UV sets and vertex colours of all corners, by name; NaN: a part has none."""
-    result = {}
-    for name in dict.fromkeys(name for part in parts for name in part.corner_values):
-        given = [part.corner_values.get(name) for part in parts]
-        width = next(rows.shape[1] for rows in given if rows is not None)
-        blank = [np.full((len(part.corners), width), np.nan) for part in parts]
-        result[name] = np.concatenate([b if r is None else r for r, b in zip(given, blank)])
-    return result
 
 
 def _turned(a: np.ndarray, normals: np.ndarray) -> np.ndarray:

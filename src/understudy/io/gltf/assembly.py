@@ -6,7 +6,6 @@ same weights in every animation are one blend shape, as "smile" on the face and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,8 @@ from understudy.core.coordinates import Conversion
 from understudy.io.gltf.binding import placed, placed_normals
 from understudy.io.gltf.document import Entry, clean_text, unique
 from understudy.io.gltf.own_extras import OwnExtras
-from understudy.io.gltf.surfaces import Surface, flat_normals, joined_rows
+from understudy.io.gltf.surfaces import Surface, flat_normals
+from understudy.io.numbers import joined_values
 
 
 class EditedError(Exception):
@@ -82,32 +82,21 @@ def corners_of(
     has_uvs = any(part.surface.corner_uvs is not None for part in parts)
     turned = lambda part, array: array[:, ::-1] if part.is_mirrored else array
     join = lambda values: np.concatenate([turned(p, v) for p, v in zip(parts, values)])
+    counted = [(part, len(part.surface.triangles)) for part in parts]
     return Corners(
         join([v[part.surface.triangles] for part, v in zip(parts, vertex_map)]),
         join([_uvs(part.surface) for part in parts]) if has_uvs else None,
         join([_normals(part) for part in parts]),
         np.concatenate([part.surface.material for part in parts]),
         np.concatenate([p.surface.primitive + first_primitive[p.mesh] for p in parts]),
-        {
-            name: _values(parts, name, turned)
-            for part in parts
-            for name in part.surface.corner_values
-        },
+        joined_values([({n: turned(p, v) for n, v in _values(p).items()}, m) for p, m in counted]),
     )
 
 
-def _values(
-    parts: list[Part], name: str, turned: Callable[[Part, np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """Return one further attribute of the corners of all parts, (m,3,n)."""
-    rows: list[tuple[np.ndarray | None, int]] = []
-    for part in parts:
-        found = part.surface.corner_values.get(name)
-        if found is not None and name == "TANGENT":
-            linear = part.placement[:, :3]
-            found = Conversion(linear, np.eye(3), part.is_mirrored).tangents(found)
-        rows.append((None if found is None else turned(part, found), len(part.surface.triangles)))
-    return joined_rows(rows)
+def _values(part: Part) -> dict[str, np.ndarray]:
+    """Return the further attributes of the corners of a part, (m,3,n) each."""
+    turn = Conversion(part.placement[:, :3], np.eye(3), part.is_mirrored)
+    return turn.corner_values(part.surface.corner_values)
 
 
 def material_names(

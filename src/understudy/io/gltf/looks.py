@@ -72,14 +72,13 @@ class LooksReader:
             number(entry, "alphaCutoff", 0.5),
             entry.data.get("doubleSided") is True,
             textures,
-            self._values(entry.data.get("extensions", {}), entry),
+            self._values(_extensions(entry).data, entry),
         )
 
     def _texture(self, info: Entry, amount: str = "") -> Texture | None:
         """Return the texture that an object refers to; None without an image."""
         entry = self._textures[info.integer("index", below=len(self._textures))]
-        extensions = entry.entry("extensions") or Entry({}, entry.where)
-        images = {}
+        extensions, images = _extensions(entry), {}
         for name in ("", *extensions.data):
             source = extensions.entry(name) if name else entry
             if source is not None and source.has("source"):
@@ -97,7 +96,7 @@ class LooksReader:
             info.integer("texCoord", 0, below=2**16),
             sampler,
             info.number(amount) if amount and info.has(amount) else None,
-            self._values(info.data.get("extensions", {}), info),
+            self._values(_extensions(info).data, info),
         )
 
     def _image(self, number: int) -> Image | None:
@@ -139,6 +138,10 @@ class LooksReader:
             else:
                 found[key] = self._values(part, where, depth + 1)
         return found
+
+
+def _extensions(entry: Entry) -> Entry:
+    return entry.entry("extensions") or Entry({}, entry.where)
 
 
 class LooksWriter:

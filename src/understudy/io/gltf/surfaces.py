@@ -17,6 +17,7 @@ import numpy as np
 from understudy.geometry.normals import unit
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.document import Entry
+from understudy.io.numbers import joined_values
 from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
@@ -285,6 +286,7 @@ def _joined(
         )
         for t in range(len(vertices[0].targets))
     )
+    others = joined_values([(part.others, len(part.positions)) for part in vertices])
     own = None
     if all(part.own_vertex is not None for part in vertices):
         own = np.concatenate([part.own_vertex for part in vertices])
@@ -299,29 +301,8 @@ def _joined(
         None if normals is None else _with_flat(normals[triangles], positions[triangles]),
         material.astype(np.int64),
         primitive.astype(np.int64),
-        {
-            name: joined_rows([(p.others.get(name), len(p.positions)) for p in vertices])[triangles]
-            for name in dict.fromkeys(name for part in vertices for name in part.others)
-        },
+        {name: rows[triangles] for name, rows in others.items()},
     )
-
-
-def joined_rows(parts: Sequence[tuple[np.ndarray | None, int]]) -> np.ndarray:
-    """Return the rows (n,...,w) of several arrays; NaN for `n` rows in place of a missing one.
-
-    Narrower rows get ones at the end: colours without opacity.
-    """
-    given = [array for array, _ in parts if array is not None]
-    width, inner = max(array.shape[-1] for array in given), given[0].shape[1:-1]
-    rows = []
-    for array, count in parts:
-        if array is None:
-            rows.append(np.full((count, *inner, width), np.nan))
-        else:
-            missing = width - array.shape[-1]
-            pad = [(0, 0)] * (array.ndim - 1) + [(0, missing)]
-            rows.append(np.pad(array, pad, constant_values=1.0))
-    return np.concatenate(rows)
 
 
 def _with_flat(normals: np.ndarray, corners: np.ndarray) -> np.ndarray:

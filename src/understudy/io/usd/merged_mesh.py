@@ -9,7 +9,7 @@ from pxr import Usd, UsdGeom
 
 from understudy.core.coordinates import METRES
 from understudy.core.mesh import Mesh
-from understudy.io.numbers import ragged
+from understudy.io.numbers import joined_values, ragged
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_meshes import ScenePart
 from understudy.system.errors import FileError
@@ -40,6 +40,7 @@ def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
         unit = "unitless"
     if kept.get("upAxis") == "unknown" and up == "Y":
         up = "unknown"
+    values = joined_values([(part.values, len(part.corners)) for part in parts])
     points = np.concatenate([part.points for part in parts])
     vertices = np.empty_like(points)
     vertices[target] = points
@@ -54,22 +55,8 @@ def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
         _named_parts(parts, target, before),
         unit=unit,
         up_axis=up,
-        corner_values={name: values[at] for name, values in _values(parts).items()},
+        corner_values={name: rows[at] for name, rows in values.items()},
     )
-
-
-def _values(parts: list[ScenePart]) -> dict[str, np.ndarray]:
-    """Return further values of all corners by name; NaN where a part has none."""
-    result = {}
-    for name in dict.fromkeys(name for part in parts for name in part.values):
-        width = max(part.values[name].shape[1] for part in parts if name in part.values)
-        rows = [np.full((len(part.corners), width), np.nan) for part in parts]
-        for own, part in zip(rows, parts):
-            if name in part.values:
-                own[:] = 1.0
-                own[:, : part.values[name].shape[1]] = part.values[name]
-        result[name] = np.concatenate(rows)
-    return result
 
 
 def _ranks(orders: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
