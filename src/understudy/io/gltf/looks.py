@@ -78,7 +78,8 @@ class LooksReader:
     def _texture(self, info: Entry, amount: str = "") -> Texture | None:
         """Return the texture that an object refers to; None without an image."""
         entry = self._textures[info.integer("index", below=len(self._textures))]
-        extensions, images = _extensions(entry), {}
+        extensions = _extensions(entry)
+        images: dict[str, Image] = {}
         for name in ("", *extensions.data):
             source = extensions.entry(name) if name else entry
             if source is not None and source.has("source"):
@@ -130,7 +131,7 @@ class LooksReader:
             return [self._values(part, where, depth + 1) for part in value]
         if not isinstance(value, dict):
             return value
-        found = {}
+        found: dict[str, Any] = {}
         for key, part in value.items():
             if key.endswith("Texture") and isinstance(part, dict) and "index" in part:
                 texture = self._texture(Entry(part, where.where), "scale")
