@@ -90,9 +90,9 @@ def pair_poses(
         vertices=match.alignment.apply(cache.vertices[overlap.first : overlap.last]),
     )
     notes = alignment_notes(match.alignment, cache, match.clip, match.character, match.expected)
-    own, found = character.clips[0].frame_rate, match.clip.frame_rate
-    if abs(found - own) > 1e-3 * own:
-        notes.append(f"the cache has {found:g} frames per second, the file states {own:g}")
+    own, rate = character.clips[0].frame_rate, match.clip.frame_rate
+    if abs(rate - own) > 1e-3 * own:
+        notes.append(f"the cache has {rate:g} frames per second, the file states {own:g}")
     notes.append(
         f"the cache is {100 * match.agreement.middle:.2g} % of the size away from the skinned clip "
         f"{clip.name!r} (median of the vertices; 95 % of them: {100 * match.agreement.most:.2g} %)"

@@ -137,7 +137,8 @@ def _read_material(
     if not surface or surface.GetIdAttr().Get() != "UsdPreviewSurface":
         return None
     numbers: dict[str, Any] = {}
-    found, textures = _PLAIN, {}
+    found = _PLAIN
+    textures: dict[str, Texture] = {}
     for key, (_, slot, _) in _INPUTS.items():
         given = surface.GetInput(key)
         sources = given.GetConnectedSources()[0] if given else []
