@@ -5,6 +5,7 @@ import re
 import struct
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from independent import three_js
 
 from understudy import Mesh
 from understudy.core.materials import Material
+from understudy.io.budget import Budget
+from understudy.io.fbx.looks import read_looks
 from understudy.io.registry import ReadOptions, read_character, write_character
 from understudy.system.errors import FileError
 
@@ -271,3 +274,20 @@ def test_fbx_is_read_with_colours_and_further_uv_sets(real_data, tmp_path):
     (look,) = mesh.looks.values()
     assert look.base_colour == pytest.approx((0.4, 0.4, 0.4, 1))
     assert (look.metallic, look.alpha_mode) == (0, "OPAQUE")
+
+
+def test_an_image_beside_an_fbx_is_read_once_under_many_names(tmp_path):
+    (tmp_path / "skin.png").write_bytes(png((9, 9, 9)))
+    told = {"name": "", "relative": "skin.png", "uv_set": "", "clamp": [False, False]}
+    names = ("C:\\a\\skin.png", "D:\\b\\skin.png")
+    textures = [{**told, "absolute": n, "content": f"image{k}"} for k, n in enumerate(names)]
+    material = {"name": "a", "base_colour": [1] * 4, "emission": [0] * 3, "metallic": 0}
+    material |= {"roughness": 1, "factors": [1, 1], "double_sided": False}
+    material["textures"] = {"base_colour": 0, "normal": 1}
+    empty = {f"image{k}": np.zeros(0, np.uint8) for k in range(2)}
+    header = {"textures": textures, "materials": [material]}
+    scene = SimpleNamespace(header=header, arrays=empty, budget=Budget("a.fbx", 0))
+    found, notes = read_looks(scene, tmp_path / "a.fbx", [])
+    first, second = (texture.images[""].data for texture in found["a"].textures.values())
+    assert first is second
+    assert not notes
