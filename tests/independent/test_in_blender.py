@@ -49,7 +49,7 @@ def test_blenders_own_fbx_with_bones_scaled_by_100(tmp_path):
     """What Blender's exporter writes by default, and what Blender shows of our copies."""
     made = make_character(tube_mesh(unit="m"))
     write_character(made, tmp_path / "in.glb")
-    script = Path(__file__).with_name("default_fbx.py")
+    script = Path(__file__).with_name("inside_blender") / "default_fbx.py"
     command = find_blender().command(script, str(tmp_path / "in.glb"), str(tmp_path / "hero.fbx"))
     subprocess.run(command, check=True, capture_output=True)
     sizes = bone_sizes(read_fbx(tmp_path / "hero.fbx").skeleton.world_from_bone)
