@@ -34,8 +34,8 @@ _COMPRESSED = {
 # Extensions that a reader of geometry and animation may ignore, or that this one supports.
 _HARMLESS = re.compile(
     r"KHR_mesh_quantization|EXT_mesh_gpu_instancing|KHR_materials_\w+|KHR_texture_\w+"
-    r"|EXT_texture_\w+|MSFT_texture_\w+|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*|KHR_node_visibility|KHR_node_hoverability"
-    r"|KHR_node_selectability|VRMC?_\w+|VRM"
+    r"|EXT_texture_\w+|MSFT_texture_\w+|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*"
+    r"|KHR_node_(visibility|hoverability|selectability)|VRMC?_\w+|VRM"
 )
 INSTANCES = "EXT_mesh_gpu_instancing"
 # Those of which nothing is lost: materials and images are carried with their extensions.
