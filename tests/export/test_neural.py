@@ -10,12 +10,25 @@ import pytest
 from builders import full_deformer, random_motion
 from command_line import run
 
-from understudy import InputError
+from understudy import Character, CharacterClip, InputError
+from understudy.core.coordinates import Conversion
 from understudy.export import ExportSettings, SourceClip, animation_clip
 from understudy.export.neural import HELD_OUT, make_neural_morphs
+from understudy.geometry.transforms import bone_sizes, compose
 from understudy.io.onnx import onnx_weights_model
-from understudy.io.registry import read_character
+from understudy.io.registry import read_character, write_character
 from understudy.rigs.sampling import SamplePlan
+
+
+def weights_of_test_pose(model, about):
+    """The weights of the test pose in the JSON, by ONNX Runtime, and as stated."""
+    test = about["test"]
+    names = about["inputs"]["controls"]["rows"]
+    worlds = np.array(list(test["bones"].values())).reshape(-1, 3, 4)
+    controls = np.array(test["controls"])[None]
+    return net_weights(model, about, list(test["bones"]), worlds[None], names, controls)[0], test[
+        "weights"
+    ]
 
 
 def net_weights(model, about, bone_names, world_from_bone, control_names, controls):
@@ -98,6 +111,7 @@ def test_net_morphs_and_skin_show_the_rig_within_the_stated_error(tube, tube_rig
     assert error.mean() == pytest.approx(row["mean"], rel=0.02)
     assert error.max() == pytest.approx(row["max"], rel=0.05)
     assert error.mean() < 0.5 * stated[HELD_OUT, "skin", "original"]["mean"]
+    np.testing.assert_allclose(*weights_of_test_pose(tmp_path / "tube.onnx", about), atol=2e-4)
     model = onnx.load(tmp_path / "tube.onnx")
     assert json.loads(model.metadata_props[0].value)["inputs"] == about["inputs"]
     assert "column vectors" in model.doc_string
@@ -147,3 +161,59 @@ def test_a_skin_alone_has_no_net(tube, range_poses):
         make_neural_morphs(bare, range_poses)
     with pytest.raises(InputError, match="fitted to poses"):
         make_neural_morphs(tube, None)
+
+
+@pytest.mark.parametrize(("scale", "up"), [(1, "Y"), (100, "Y"), (100, "Z")])
+def test_by_the_recipe_at_any_scale_axes_and_unit(scale, up, tmp_path):
+    """The files alone, of bones that are scaled at rest, as Blender's files have them.
+
+    The recipe: what each joint of the .glb did since the bind pose, in the unit and axes of the
+    JSON, times the rest matrix there.
+    """
+    plain = full_deformer("linear")
+    size = np.diag([scale, scale, scale, 1])
+    skeleton = replace(plain.skeleton, world_from_bone=plain.skeleton.world_from_bone @ size)
+    mesh = replace(plain.mesh, unit="cm", up_axis=up)
+    moved = random_motion(plain.skeleton, 200)
+    controls = np.random.default_rng(1).uniform([0, -90], [1, 90], (200, 2))
+    character = Character(
+        mesh,
+        skeleton,
+        plain.skin,
+        clips=(CharacterClip("shake", moved @ size, np.zeros((200, 0))),),
+    )
+    write_character(character, tmp_path / "in.glb")
+    read = read_character(tmp_path / "in.glb")
+    assert bone_sizes(read.skeleton.world_from_bone) == pytest.approx(1)
+    # Networks learned from bones without scale, and ones that were learned from scaled bones.
+    for own, bones in ((read.skeleton, read.clips[0].world_from_bone), (skeleton, moved @ size)):
+        deformer = replace(plain, mesh=mesh, skeleton=own)
+        pair = make_neural_morphs(
+            deformer, None, [SourceClip("shake", bones, controls)], ExportSettings(morphs=24)
+        )
+        about = json.loads(json.dumps(pair.about("a.glb")))
+        model = onnx_weights_model(pair.net, about, pair.text()).SerializeToString()
+        found, stated = weights_of_test_pose(model, about)
+        np.testing.assert_allclose(found, stated, atol=2e-4)
+        write_character(pair.character, tmp_path / "a.glb")
+        shown = as_an_engine(tmp_path / "a.glb")
+        back = Conversion.mesh_to_gltf(mesh).inverse()
+        names = list(about["inputs"]["bones"]["rest"])
+        rest = np.array([about["inputs"]["bones"]["rest"][name] for name in names])
+        since = compose(shown.clips[0].world_from_bone, shown.skeleton.bone_from_world)
+        since = since[:, [shown.skeleton.names.index(name) for name in names]]
+        linear, undo = back.linear, np.linalg.inv(back.linear)
+        since = np.concatenate([linear @ since[..., :3] @ undo, linear @ since[..., 3:]], axis=-1)
+        weights = net_weights(
+            model, about, names, compose(since, rest), deformer.control_spec.names, controls
+        )
+        np.testing.assert_allclose(weights, pair.character.clips[0].shape_weights, atol=5e-4)
+
+
+def as_an_engine(path):
+    """The file in metres and Y up, as an engine has it: without what our writer notes."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[12:16], "little")
+    text = data[20 : 20 + length].replace(b'"understudy":{', b'"other_tool":{')
+    path.write_bytes(data[:20] + text + data[20 + length :])
+    return read_character(path)

@@ -4,6 +4,7 @@ three.js applies morph targets, skins and animation by itself, so it is an indep
 what a file shows. `make test` installs it (`tests/node`).
 """
 
+import io
 import json
 import shutil
 import subprocess
@@ -158,3 +159,79 @@ def _node(script, *arguments) -> str:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+PAGE = """<!doctype html><body style="margin:0"><canvas id="c"></canvas>
+<script type="importmap">{"imports": {"three": "/three/build/three.module.js",
+ "three/addons/": "/three/examples/jsm/"}}</script>
+<script type="module">
+import * as THREE from "three";
+import { GLTFLoader } from "three/addons/loaders/GLTFLoader.js";
+import { RoomEnvironment } from "three/addons/environments/RoomEnvironment.js";
+window.show = async (time) => {
+  const gltf = await new GLTFLoader().loadAsync("/model");
+  const renderer = new THREE.WebGLRenderer({ canvas: c, preserveDrawingBuffer: true });
+  renderer.setSize(480, 480);
+  const scene = new THREE.Scene();
+  scene.background = new THREE.Color(0x8899aa);
+  scene.environment =
+    new THREE.PMREMGenerator(renderer).fromScene(new RoomEnvironment(), 0.04).texture;
+  const sun = new THREE.DirectionalLight(0xffffff, 2);
+  sun.position.set(1, 2, 3);
+  scene.add(sun, gltf.scene);
+  if (gltf.animations.length) {
+    const mixer = new THREE.AnimationMixer(gltf.scene);
+    mixer.clipAction(gltf.animations[0]).play();
+    mixer.setTime(time);
+  }
+  scene.updateMatrixWorld(true);
+  gltf.scene.traverse((o) => { if (o.isSkinnedMesh) { o.skeleton.update(); } });
+  const box = new THREE.Box3();
+  gltf.scene.traverse((o) => { if (o.isMesh) { box.expandByObject(o, true); } });
+  const size = box.getSize(new THREE.Vector3()).length(), at = box.getCenter(new THREE.Vector3());
+  const camera = new THREE.PerspectiveCamera(35, 1, size / 100, size * 10);
+  camera.position.copy(at).add(new THREE.Vector3(0.5, 0.35, 1).multiplyScalar(size * 1.5));
+  camera.lookAt(at);
+  renderer.render(scene, camera);
+  window.done = true;
+};
+</script>"""
+
+
+def picture(browser, path, time=0.5) -> np.ndarray:
+    """Return what three.js draws of a `.glb`, with all its materials: (480,480,3) uint8.
+
+    browser  of `chromium.chromium`
+    time     seconds into its first animation
+    """
+    require_node()
+    kinds = {".js": "text/javascript"}
+
+    def answer(route):
+        asked = route.request.url.removeprefix("http://local")
+        if asked == "/":
+            route.fulfill(body=PAGE, content_type="text/html")
+        elif asked == "/model":
+            route.fulfill(body=Path(path).read_bytes(), content_type="model/gltf-binary")
+        else:
+            file = FOLDER / "node_modules" / asked.lstrip("/")
+            if not file.is_file():
+                route.fulfill(status=404)
+            else:
+                route.fulfill(body=file.read_bytes(), content_type=kinds.get(file.suffix, ""))
+
+    page = browser.new_page(viewport={"width": 480, "height": 480})
+    wrong = []
+    page.on("pageerror", lambda problem: wrong.append(str(problem)))
+    try:
+        page.route("http://local/**", answer)
+        page.goto("http://local/")
+        page.wait_for_function("window.show")
+        page.evaluate(f"show({time})")
+        data = page.screenshot()
+    finally:
+        page.close()
+    assert not wrong, wrong
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))

@@ -12,14 +12,13 @@ from pathlib import Path
 import needs
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from understudy.core.character import Character
+from understudy.core.skin import skin_weights
 from understudy.io.budget import ROOM
 from understudy.io.fbx import reading as fbx
-from understudy.io.fbx.bones import restore_pruned
-from understudy.io.fbx.character import find_beside
+from understudy.io.fbx.beside import find_beside
 from understudy.io.registry import ReadOptions, read_character, read_poses
 from understudy.io.sequences import read_obj
 from understudy.system.errors import FileError, InputError, UnderstudyError
@@ -49,7 +48,7 @@ TRUTH = [
     *(("max7_skin_5000_binary", "Take 001", f, "max7_skin") for f in (5, 15)),
     *(("max_cache_box_7500_binary", "Take 001", f, "max_cache_box") for f in (44, 48)),
     *(("max_transformed_skin_7500_binary", "Take 001", f, "max_transformed_skin") for f in (5, 15)),
-    *(("maya_axes_anim_7700_ascii", "Take 001", f, "maya_axes_anim") for f in (0, 5, 8)),
+    ("maya_axes_anim_7700_ascii", "Take 001", 0, "maya_axes_anim"),
     *(
         ("maya_blend_inbetween_7500_binary", "Take 001", f, "maya_blend_inbetween")
         for f in (1, 30, 60, 65, 71, 80, 89, 120)
@@ -207,14 +206,59 @@ def test_skins_that_are_not_linear(files, tmp_path, kind):
         np.testing.assert_allclose(have[frame], np.load(tmp_path / "z.npy")[58:86], atol=2e-5)
 
 
-def test_pruned_weight_goes_to_the_bones_of_neighbours():
-    # 0 lacks 0.0008 of bone 2, as its neighbours have it; row 3 was never normalised.
-    rows = sp.csr_matrix(
-        [[0.6, 0.3992, 0], [0.6, 0.398, 0.002], [0.6, 0.398, 0.002], [0.3, 0.3, 0]]
+@pytest.mark.parametrize("frame", [5, 8])
+def test_weights_that_the_file_lacks_are_named(files, frame):
+    """The OBJ shows the scene; its FBX has not all weights of three vertices."""
+    made = character(files / "maya_axes_anim_7700_ascii.fbx")
+    want = read_obj(files / f"maya_axes_anim_{frame}.obj").vertices
+    apart = np.linalg.norm(frame_of(made, "Take 001", frame) - want, axis=1)
+    apart /= np.ptp(want, axis=0).max()
+    assert set(np.flatnonzero(apart > 1e-5)) == set(made.mesh.parts["Z"][[1, 5, 6]])
+    assert apart.max() < 1e-3
+    assert any("weight of 3 vertices" in note and note.startswith("Z:") for note in made.notes)
+
+
+def test_every_instance_of_a_skinned_mesh_is_read(files, tmp_path):
+    """Maya moves each by its own node."""
+    text = (files / "maya_game_sausage_7500_ascii_spin.fbx").read_text()
+    number, block = re.search(
+        r'\tModel: (\d+), ("Model::\w+", "Mesh" \{.*?\n\t\})', text, re.S
+    ).groups()
+    geometry = re.search(rf"C: \"OO\",(\d+),{number}\n", text)[1]
+    second = re.sub(r'("Lcl Translation", "", "AL7"),0', r"\1,7", block)
+    text = text.replace(
+        block, f"{block}\n\tModel: 77, {second.replace('Model::', 'Model::other_')}"
     )
-    restored = restore_pruned(rows, np.array([4]), np.array([0, 1, 2, 3])).toarray()
-    np.testing.assert_allclose(restored[0], [0.6, 0.3992, 0.0008], atol=1e-12)
-    np.testing.assert_array_equal(restored[1:], rows.toarray()[1:])
+    links = f'C: "OO",{geometry},{number}\n'
+    text = text.replace(links, f'{links}\tC: "OO",{geometry},77\n\tC: "OO",77,0\n')
+    (tmp_path / "two.fbx").write_text(text)
+    made = read_character(tmp_path / "two.fbx")
+    assert len(made.mesh.parts) == 2
+    shown = made.evaluate_clip(made.clips[0])
+    first, other = (shown[:, part] for part in made.mesh.parts.values())
+    alone = character(files / "maya_game_sausage_7500_ascii_spin.fbx")
+    np.testing.assert_allclose(first, alone.evaluate_clip(alone.clips[0]), atol=1e-5)
+    # The file scales the first one's node along Y, too.
+    np.testing.assert_allclose(other[..., [0, 2]], first[..., [0, 2]] + [7, 0], atol=1e-5)
+
+
+def test_rows_of_weights_that_do_not_sum_to_one_are_scaled(files, tmp_path):
+    """Maya's exporter leaves out weights below 0.001; Maya shows the others scaled up."""
+    text = (files / "maya_axes_anim_7700_ascii.fbx").read_text()
+    pattern = r"(\tWeights: \*\d+ \{\s*a: )([^}]*)"
+    assert 'axes_skin.ma"' in text
+    assert re.search(pattern, text)
+    lower = lambda found: (
+        found[1] + ",".join(str(max(float(w) - 4e-4, 0.0)) for w in found[2].split(","))
+    )
+    (tmp_path / "short.fbx").write_text(re.sub(pattern, lower, text))
+    have, want = (
+        skin_weights(read_character(path, ReadOptions(meshes=("Z",))).skin, 4).toarray()
+        for path in (tmp_path / "short.fbx", files / "maya_axes_anim_7700_ascii.fbx")
+    )
+    lowered = np.where(want > 0, want - 4e-4, 0)
+    assert (np.count_nonzero(want, axis=1) > 1).any()
+    np.testing.assert_allclose(have, lowered / lowered.sum(axis=1, keepdims=True), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +269,7 @@ def test_no_cache_outside_the_folder_is_read(tmp_path, name):
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "link.pc2").symlink_to(tmp_path / "secret.pc2")
-    with pytest.raises(FileError, match="is missing"):
-        find_beside(folder / "hero.fbx", name)
+    assert find_beside(folder / "hero.fbx", {".pc2"}, name) is None
 
 
 def test_a_missing_cache_is_named(files, tmp_path):

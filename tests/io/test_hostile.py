@@ -19,7 +19,7 @@ from safetensors.numpy import save
 
 from understudy import Mesh
 from understudy.io.budget import ROOM, SMALL_FILE, Budget
-from understudy.io.registry import read_poses
+from understudy.io.registry import read_character, read_poses
 from understudy.io.sequences import read_ply, write_ply
 from understudy.io.understudy.file import _to_arrays
 from understudy.system.errors import FileError, InputError
@@ -142,6 +142,50 @@ def primitives(maker):
     mesh["primitives"] = [{"attributes": {"POSITION": 0, f"_{k}": 0}} for k in range(40_000)]
 
 
+def attributes(maker):
+    """Primitives of the same vertices, each with an attribute of its own."""
+    maker.root["meshes"] = []
+    points = maker.accessor(np.random.default_rng(0).normal(size=(30_000, 3)))
+    corners = maker.accessor(np.arange(3), "u1")
+    named = lambda k: {"attributes": {"POSITION": points, f"_{k}": points}, "indices": corners}
+    maker.mesh(*(named(k) for k in range(60)))
+
+
+def many_instances(maker):
+    """A node that shows its mesh 900,000 times, at places that no bytes stand for."""
+    maker.view(bytes(900_000))
+    claimed = {"componentType": 5126, "count": 900_000, "type": "VEC3"}
+    maker.root["accessors"].append(claimed)
+    places = {"EXT_mesh_gpu_instancing": {"attributes": {"SCALE": 1}}}
+    maker.root["nodes"] = [{"mesh": 0, "extensions": places}]
+
+
+def textures(maker):
+    """A texture with 30,000 images, which one material uses 20,000 times."""
+    extensions = {f"a{k}": {"source": 0} for k in range(30_000)}
+    maker.root["images"] = [{"bufferView": maker.view(b"\x89PNG")}]
+    maker.root["textures"] = [{"source": 0, "extensions": extensions}]
+    used = {"a": {f"{k}Texture": {"index": 0} for k in range(20_000)}}
+    maker.root["materials"] = [{"extensions": used}]
+    maker.root["meshes"][0]["primitives"][0]["material"] = 0
+
+
+def images(maker):
+    """20,000 images of the same bytes."""
+    view = maker.view(b"\x89PNG" + bytes(300_000))
+    maker.root["images"] = [{"bufferView": view}] * 20_000
+    maker.root["textures"] = [{"source": k} for k in range(20_000)]
+    used = {"a": {f"{k}Texture": {"index": k} for k in range(20_000)}}
+    maker.root["materials"] = [{"extensions": used}]
+    maker.root["meshes"][0]["primitives"][0]["material"] = 0
+
+
+def no_image(maker):
+    maker.root["images"], maker.root["textures"] = [{}], [{"source": 0}]
+    maker.root["materials"] = [{"normalTexture": {"index": 0}}]
+    maker.root["meshes"][0]["primitives"][0]["material"] = 0
+
+
 def wide_skin(maker):
     """A vertex with 4,000 joints, beside 30,000 with few."""
     maker.root["meshes"] = []
@@ -242,6 +286,10 @@ CASES = {
     "wide_skin.glb": (lambda: gltf(wide_skin), TOO_MUCH),
     "shared_keys.glb": (lambda: gltf(shared_keys), TOO_MUCH),
     "claimed_parts.glb": (lambda: gltf(claimed_parts), TOO_MUCH),
+    "attributes.glb": (lambda: gltf(attributes), TOO_MUCH),
+    "many_instances.glb": (lambda: gltf(many_instances), TOO_MUCH),
+    "textures.glb": (lambda: gltf(textures), TOO_MUCH),
+    "images.glb": (lambda: gltf(images), TOO_MUCH),
     # work that grows faster than the file
     "names.bvh": (lambda: bvh(3000, 2, XZY, True), "read"),
     "materials.obj": (lambda: obj(f"usemtl m{k}\nf 1 2 3\n" for k in range(60_000)), "read"),
@@ -282,6 +330,7 @@ CASES = {
     "instances.glb": (lambda: gltf(instances), TOO_MUCH),
     "primitives.glb": (lambda: gltf(primitives), TOO_MUCH),
     # what raised other errors than ours
+    "no_image.glb": (lambda: gltf(no_image), "read"),
     "overflow.npz": (
         lambda: npz(vertices=described("<f4", f"({10**30}, 3, 3)")),
         "declares the shape",
@@ -390,6 +439,23 @@ def test_a_buffer_file_is_named_once(tmp_path):
     root["buffers"] = [root["buffers"][0] | {"uri": data}] * 2
     (tmp_path / "a.gltf").write_text(json.dumps(root))
     assert read_poses(tmp_path / "a.gltf").vertex_count == 3
+
+
+def test_an_image_file_of_many_names_is_read_once(tmp_path):
+    maker = GltfMaker()
+    maker.mesh({"attributes": {"POSITION": maker.accessor(np.eye(3))}, "material": 0})
+    maker.root["images"] = [{"uri": "a.png"}, {"uri": "./a.png"}, {"uri": "b.png"}]
+    maker.root["textures"] = [{"source": k} for k in range(3)]
+    slots = ("normalTexture", "occlusionTexture", "emissiveTexture")
+    maker.root["materials"] = [{slot: {"index": k} for k, slot in enumerate(slots)}]
+    (tmp_path / "a.gltf").write_text(maker.gltf())
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    material = read_character(tmp_path / "a.gltf").mesh.looks["material_0"]
+    data = [
+        image.data for texture in material.textures.values() for image in texture.images.values()
+    ]
+    assert len(data) == 2
+    assert data[0] is data[1]
 
 
 def test_names_of_frames_that_broke_the_sorting(tmp_path):

@@ -89,6 +89,14 @@ def export(
         str | None,
         typer.Option("--rig", help=f"The rig of --clip. {RIG_HELP} Default: the rig in the file."),
     ] = None,
+    looks: Annotated[
+        Path | None,
+        typer.Option(
+            "--looks",
+            help="Character's file with the materials and images of the stand-in, which a "
+            ".understudy file names only. Default: those in --motion.",
+        ),
+    ] = None,
     lod: Annotated[
         Path | None,
         typer.Option(
@@ -137,6 +145,7 @@ def export(
         clips=clip,
         motions=motion,
         rig=rig,
+        looks=looks,
         morph_normals=morph_normals,
         neural=neural,
         half=half,

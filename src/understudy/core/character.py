@@ -25,7 +25,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
-from understudy.geometry.transforms import compose
+from understudy.geometry.transforms import bone_sizes, compose
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -115,6 +115,7 @@ class Character(Noun):
     shapes    S blend shapes, applied before the skin
     clips     the animations
     name      of the character or its file, for reports
+    notes     what reading left out or changed, in words
     """
 
     mesh: Mesh
@@ -123,6 +124,7 @@ class Character(Noun):
     shapes: tuple[BlendShape, ...] = ()
     clips: tuple[CharacterClip, ...] = ()
     name: str = "character"
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self):
         put = self._keep
@@ -236,11 +238,33 @@ class Character(Noun):
             spans=tuple(
                 ClipSpan(c.name, c.frame_count, c.frame_rate, c.start_frame) for c in chosen
             ),
+            notes=self.notes,
         )
 
     def with_clips(self, clips: Sequence[CharacterClip]) -> Character:
         """Return the same character with other clips."""
         return replace(self, clips=tuple(clips))
+
+    def with_unit_bones(self) -> Character:
+        """Return the same character with bones whose size at rest is one; nothing moves otherwise.
+
+        Files of Blender scale all bones by 100. Engines, networks and 16-bit numbers expect 1.
+        """
+        if self.skeleton is None:
+            return self
+        size = bone_sizes(self.skeleton.world_from_bone)
+        if (size == 1).all():
+            return self
+        resized = lambda world: np.concatenate(
+            [world[..., :3] / size[:, None, None], world[..., 3:]], axis=-1
+        )
+        return replace(
+            self,
+            skeleton=replace(self.skeleton, world_from_bone=resized(self.skeleton.world_from_bone)),
+            clips=tuple(
+                replace(clip, world_from_bone=resized(clip.world_from_bone)) for clip in self.clips
+            ),
+        )
 
     def _skinned(self, world_from_bone: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Return points (T,V,3) moved by the skin."""

@@ -9,6 +9,7 @@ one without scale, and its local transform changes by the unit of its translatio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,6 +82,20 @@ class Conversion:
         scale = np.cbrt(abs(np.linalg.det(self.linear)))
         return normals @ (self.linear / scale).T
 
+    def corner_values(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return `Mesh.corner_values` converted: tangents turn."""
+        return {n: self.tangents(v) if n == "TANGENT" else v for n, v in values.items()}
+
+    def tangents(self, tangents: np.ndarray) -> np.ndarray:
+        """Return tangents (...,4), whose last number is the sign of the bitangent, converted."""
+        if self.is_identity:
+            return tangents
+        turned = tangents[..., :3] @ self.linear.T
+        with np.errstate(invalid="ignore"):  # NaN where there is none
+            turned = turned / np.linalg.norm(turned, axis=-1, keepdims=True)
+        sign = (-1.0 if self.mirrored else 1.0) * tangents[..., 3:]
+        return np.concatenate([turned, sign], axis=-1)
+
     def bones(self, world_from_bone: np.ndarray) -> np.ndarray:
         """Return bones (...,3,4) converted."""
         if self.is_identity:
@@ -107,7 +122,12 @@ class Conversion:
             skeleton = replace(skeleton, world_from_bone=self.bones(skeleton.world_from_bone))
         return replace(
             character,
-            mesh=replace(mesh, vertices=points(mesh.vertices), corner_normals=normals),
+            mesh=replace(
+                mesh,
+                vertices=points(mesh.vertices),
+                corner_normals=normals,
+                corner_values=self.corner_values(mesh.corner_values),
+            ),
             skeleton=skeleton,
             shapes=tuple(
                 replace(shape, offsets=points(shape.offsets)) for shape in character.shapes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from understudy.core.materials import Material
 from understudy.core.noun import Noun, read_only
 from understudy.geometry.adjacency import fans, polygon_edges
 from understudy.system import checks
@@ -17,6 +18,9 @@ from understudy.system.errors import InputError
 UNITS = ("m", "cm", "mm", "in", "ft", "unitless")
 UP_AXES = ("Y", "Z")
 HANDEDNESS = ("right", "left")
+_POLYGONS = ("polygon_sizes", "polygon_vertices")
+_LOOKS = ("corner_uvs", "corner_values", "materials", "polygon_material", "looks")
+_KINDS = {"COLOR_": "vertex colours"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +38,10 @@ class Mesh(Noun):
     unit              one of `UNITS`
     up_axis           "Y", "Z" or "unknown"
     handedness        "right" or "left"
+    looks             name of a material -> what it looks like; a name without is a name only
+    corner_values     further values of the corners, (N,n) float32: "TEXCOORD_1" (a second UV set),
+                      "COLOR_0", "TANGENT" (x, y, z and the sign of the bitangent) and "_ANYTHING",
+                      as glTF calls them; NaN where a polygon has none
 
     >>> square = Mesh(np.eye(4, 3), polygon_sizes=[4], polygon_vertices=[0, 1, 2, 3])
     >>> square.triangles.tolist()
@@ -51,6 +59,8 @@ class Mesh(Noun):
     unit: str = "unitless"
     up_axis: str = "Y"
     handedness: str = "right"
+    looks: Mapping[str, Material] = field(default_factory=dict)
+    corner_values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self):
         put = self._keep
@@ -78,6 +88,9 @@ class Mesh(Noun):
             put("polygon_material", material)
         parts = dict(self.parts).items()
         put("parts", {str(k): checks.index(v, f"part {k!r}", count) for k, v in parts})
+        put("looks", {name: self.looks[name] for name in self.materials if name in self.looks})
+        values = dict(self.corner_values).items()
+        put("corner_values", {k: checks.array_of(v, k, (corners, None)) for k, v in values})
         checks.one_of(self.unit, "unit", UNITS)
         checks.one_of(self.up_axis, "up axis", (*UP_AXES, "unknown"))
         checks.one_of(self.handedness, "handedness", HANDEDNESS)
@@ -99,6 +112,31 @@ class Mesh(Noun):
             polygon_vertices=faces.reshape(-1),
             **rest,
         )
+
+    def dressed(self, source: Mesh) -> Mesh:
+        """Return the mesh with the materials that `source` has by the same names.
+
+        With the same polygons, UVs and further values of the corners are those of `source` too.
+        """
+        looks = {**self.looks, **source.looks}
+        same = [np.array_equal(getattr(self, n), getattr(source, n)) for n in _POLYGONS]
+        if not all(same):
+            return replace(self, looks=looks)
+        names = _LOOKS if source.materials else ("corner_uvs", "corner_values")
+        given = {name: getattr(source, name) for name in names}
+        return replace(self, **{n: v for n, v in given.items() if v is not None})
+
+    def dress(self) -> dict[str, list[str]]:
+        """Return the names of what no deformation needs, by kind; empty kinds are left out."""
+        looks = self.looks.values()
+        images = {i.name or "without a name": None for made in looks for i in made.images()}
+        extensions = {name: None for made in looks for name in made.extensions}
+        kind = lambda n: "UV sets" if n[:9] == "TEXCOORD_" else _KINDS.get(n[:6], "attributes")
+        found = {"materials": list(self.looks), "images": list(images)}
+        found["extensions of materials"] = list(extensions)
+        for name in self.corner_values:
+            found.setdefault(kind(name), []).append(name)
+        return {what: names for what, names in found.items() if names}
 
     @property
     def vertex_count(self) -> int:

@@ -70,6 +70,7 @@ def submesh(mesh: Mesh, kept: np.ndarray) -> Mesh:
         corner_uvs=cut(mesh.corner_uvs, kept_corner),
         corner_normals=cut(mesh.corner_normals, kept_corner),
         polygon_material=cut(mesh.polygon_material, inside),
+        corner_values={name: rows[kept_corner] for name, rows in mesh.corner_values.items()},
         parts={name: at[at >= 0] for name, at in parts.items() if (at >= 0).any()},
     )
 

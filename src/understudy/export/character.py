@@ -158,8 +158,11 @@ def make_character(
         own = weights[start:stop] if shapes else np.zeros((part.frame_count, 0))
         baked.append(CharacterClip(clip.name, world, own, clip.frame_rate, clip.start_frame))
         start = stop
-    made = replace(made, shapes=shapes, clips=tuple(baked))
-    rows = [row for clip, part in zip(baked, frames) for row in clip_errors(made, clip, part)]
+    made = replace(made, shapes=shapes, clips=tuple(baked)).with_unit_bones()
+    rows = [row for clip, part in zip(made.clips, frames) for row in clip_errors(made, clip, part)]
+    shown = {c.shown_by for c in clips if c.original is not None}
+    if shown - {""}:
+        notes.append(f"The original is what {', '.join(sorted(shown))} shows.")
     if not clips and not kept:
         notes.append("No clip: the file holds the bind pose and the skin, without correctives.")
     return made, Errors(tuple(rows), mesh.unit, tuple(notes))
@@ -332,4 +335,5 @@ def sequence_character(
         for clip, end in zip(own_clips(deformer), ends)
     ]
     settings = ExportSettings(influences, morphs=0, target="original")
+    deformer = replace(deformer, mesh=deformer.mesh.dressed(poses.mesh))
     return make_character(deformer, clips, settings, name=name, progress=progress)

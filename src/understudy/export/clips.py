@@ -13,6 +13,7 @@ import numpy as np
 
 from understudy.core.clip import ClipSpan
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, distinct_names
 from understudy.core.provenance import parts_left_out
@@ -37,6 +38,8 @@ class SourceClip:
     frame_rate       frames per second
     start_frame      the number of the first frame
     original         (F,V,3) what the deformer stands in for, where it is known; or None
+    mesh             that of its source, for its materials; or None
+    shown_by         what the original is: "hero.fbx", "the animation 'walk'"
     """
 
     name: str
@@ -45,6 +48,8 @@ class SourceClip:
     frame_rate: float = _FRAME_RATE
     start_frame: int = 0
     original: np.ndarray | None = None
+    mesh: Mesh | None = None
+    shown_by: str = ""
 
     @property
     def frame_count(self) -> int:
@@ -108,6 +113,8 @@ def poses_clips(deformer: Deformer, poses: Poses, who: str) -> tuple[SourceClip,
             span.frame_rate or poses.frame_rate or _FRAME_RATE,
             span.start_frame,
             part(original, span, end),
+            poses.mesh,
+            who,
         )
         for span, end in zip(spans, ends)
     )

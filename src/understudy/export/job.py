@@ -6,11 +6,12 @@ Every refusal comes before any work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.provenance import parts_left_out, rig_of
 from understudy.export.character import ExportSettings, baked_character, make_character
@@ -42,12 +43,14 @@ class ExportJob:
     motions   files of bone motion, or recorded poses
     rig       the rig that the deformer was learned from, or its name as `load_rig` takes it; None:
               the one in its provenance
+    looks     a mesh with the materials of the deformer's; None: those of `motions`
     """
 
     settings: ExportSettings = field(default_factory=ExportSettings)
     clips: Sequence[str] = ()
     motions: Sequence[str | Poses] = ()
     rig: str | Rig | None = None
+    looks: Mesh | None = None
 
     def make(
         self, deformer: Deformer, out: str | Path, progress: Progress = SILENT
@@ -58,7 +61,7 @@ class ExportJob:
         """
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)
-        name = Path(out).stem
+        deformer, name = self._dressed(deformer, chosen), Path(out).stem
         if not format_of(out, to="write").holds_skin:
             return baked_character(deformer, chosen, name=name)
         poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
@@ -75,6 +78,7 @@ class ExportJob:
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)
         poses = held_out = None
+        deformer = self._dressed(deformer, chosen)
         if rig is not None:
             poses = range_poses(deformer, rig, NEURAL_POSES)
             held_out = range_poses(deformer, rig, HELD_OUT_POSES, HELD_OUT_SEED)
@@ -87,6 +91,13 @@ class ExportJob:
             name=Path(out).stem,
             progress=progress,
         )
+
+    def _dressed(self, deformer: Deformer, clips: Sequence[SourceClip]) -> Deformer:
+        """Return the deformer with materials: its file has their names alone."""
+        mesh = deformer.mesh
+        for source in (*(clip.mesh for clip in clips), self.looks):
+            mesh = mesh if source is None else mesh.dressed(source)
+        return replace(deformer, mesh=mesh)
 
     def load_rig(self, deformer: Deformer) -> Rig | None:
         """Return the rig of a deformer; None where it has none, or one that is not needed here."""

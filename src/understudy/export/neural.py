@@ -66,6 +66,7 @@ class NeuralMorphs:
     character  mesh, skin, blend shapes, and the clips with weights that the net computes
     net        from bones and controls to the weights of the blend shapes
     errors     of both together
+    example    a clip of one frame, with what the net makes of it: (S,) weights
     exact      whether the net is the deformer's own, projected to the blend shapes; else its last
                layer was fitted to poses
     """
@@ -73,28 +74,39 @@ class NeuralMorphs:
     character: Character
     net: WeightsNet
     errors: Errors
+    example: tuple[SourceClip, np.ndarray]
     exact: bool
 
     def about(self, mesh_file: str) -> dict[str, Any]:
         """Return what an engine programmer needs to know, as plain data."""
         deformer = self.net.deformer
         mesh, skeleton, spec = deformer.mesh, deformer.skeleton, deformer.control_spec
-        bones = []
-        if skeleton is not None:
+        bones, rest, posed = [], {}, {}
+        clip, weights = self.example
+        if skeleton is not None and clip.world_from_bone is not None:
             name = lambda bone: None if bone < 0 else skeleton.names[bone]
-            bones = [
-                {"name": name(bone), "parent": name(skeleton.parents[bone])}
-                for bone in self.net.bones
-            ]
-        names = () if spec is None else [spec.names[control] for control in self.net.controls]
+            above = skeleton.parents[self.net.bones]
+            bones = [{"name": name(b), "parent": name(p)} for b, p in zip(self.net.bones, above)]
+            read = sorted({*self.net.bones, *above} - {-1})
+            rest = {name(bone): skeleton.world_from_bone[bone].tolist() for bone in read}
+            posed = {name(bone): clip.world_from_bone[0, bone].tolist() for bone in read}
+        used = list(self.net.controls)
+        names = () if spec is None else [spec.names[control] for control in used]
+        controls = [] if clip.controls is None else clip.controls[0, used].tolist()
         return {
             "understudy": __version__,
             "mesh": mesh_file,
             "inputs": {
-                "bones": {"rows": bones, "matrix": "inverse(parent in world) * bone in world"},
+                "bones": {
+                    "rows": bones,
+                    "matrix": "inverse(parent in world) * bone in world",
+                    "in_world": "motion since the bind pose * rest",
+                    "rest": rest,
+                },
                 "controls": {"rows": list(names)},
             },
             "outputs": {"weights": [shape.name for shape in self.character.shapes]},
+            "test": {"bones": posed, "controls": controls, "weights": weights.tolist()},
             "unit": mesh.unit,
             "up_axis": mesh.up,
             "handedness": mesh.handedness,
@@ -171,13 +183,14 @@ def make_neural_morphs(
     if held_out is not None:
         clip = replace(range_clip(deformer, held_out), name=HELD_OUT)
         measured.append((clip, deformed_frames(deformer, bones, clip)))
-    baked, rows = [], []
+    baked, rows, examples = [], [], []
     for clip, part in measured:
         weights = _read(deformer, clip) @ net.matrix.T + net.offset
         world = part.in_world if joints is None else joints.moved_by(part.in_world)
         played = CharacterClip(clip.name, world, weights, clip.frame_rate, clip.start_frame)
         rows += clip_errors(made, played, part)
         baked.append(played)
+        examples.append(_farthest(clip, weights))
     baked = baked[: len(clips)]
     if joints is not None:  # with the joints that move no vertex
         worlds = joints.world_from_bone
@@ -185,7 +198,16 @@ def make_neural_morphs(
     notes = [] if joints is None else notes_on(joints, deformer)
     notes.append(EXACT if exact else FITTED)
     errors = Errors(tuple(rows), deformer.mesh.unit, tuple(notes))
-    return NeuralMorphs(replace(made, clips=tuple(baked)), net, errors, exact)
+    whole = replace(made, clips=tuple(baked)).with_unit_bones()
+    return NeuralMorphs(whole, net, errors, examples[-1], exact)
+
+
+def _farthest(clip: SourceClip, weights: np.ndarray) -> tuple[SourceClip, np.ndarray]:
+    """Return the frame whose weights (F,S) differ most from the others': the best test."""
+    at = int(np.abs(weights - np.median(weights, axis=0)).sum(axis=1).argmax())
+    cut = lambda array: None if array is None else array[at : at + 1]
+    one = SourceClip(clip.name, cut(clip.world_from_bone), cut(clip.controls))
+    return one, weights[at].astype(np.float32)
 
 
 def _skinned(

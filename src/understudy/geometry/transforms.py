@@ -13,6 +13,7 @@ import numpy as np
 _FLATTEST = 1e-3
 # `damped_inverse` damps singular values below this fraction of the largest.
 _NARROWEST = 5e-3
+_SAME_SIZE = 1e-5  # files have 32-bit numbers
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -79,6 +80,16 @@ def damped_inverse(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
     lost = np.zeros_like(linear)
     lost[risky] = v @ ((1 - factor * sigma)[..., None] * vt)
     return result, lost
+
+
+def bone_sizes(rest: np.ndarray) -> np.ndarray:
+    """The size of bones at rest (B,3,4), by volume, (B,); exactly 1 where it is that or nothing.
+
+    >>> bone_sizes(np.stack([100 * np.eye(3, 4), np.eye(3, 4)])).round(6).tolist()
+    [100.0, 1.0]
+    """
+    size = np.cbrt(np.abs(np.linalg.det(rest[..., :3])))
+    return np.where((size > 0) & (np.abs(size - 1) > _SAME_SIZE), size, 1.0)
 
 
 def apply(a: np.ndarray, points: np.ndarray) -> np.ndarray:

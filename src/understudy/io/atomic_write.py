@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from understudy.system.errors import FileError
@@ -45,6 +45,7 @@ def _draft_of(path: Path) -> Iterator[Path]:
     """Give an empty temporary file beside `path`; it is removed unless it was moved away."""
     if path.is_dir():
         raise FileError(f"{path}: is a folder; give a file name")
+    missing = [folder for folder in path.parents if not folder.exists()]
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,9 @@ def _draft_of(path: Path) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder with anything in it stays
+            for folder in missing:
+                folder.rmdir()
 
 
 def to_disk(file: Path) -> int:

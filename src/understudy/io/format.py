@@ -106,6 +106,7 @@ class Format:
     only_read       suffixes that are not written
     one_clip        whether a file holds one clip at most
     holds_skin      whether a character's file holds its skin; else the vertices of every frame
+    holds           what of `Mesh.dress` a character's file holds; writing names the rest
 
     needs           the optional module it imports, or ""
     install         the command that installs that module
@@ -124,6 +125,7 @@ class Format:
     only_read: tuple[str, ...] = ()
     one_clip: bool = False
     holds_skin: bool = True
+    holds: tuple[str, ...] = ()
     read_clips: Reader[list[MeshClip]] | None = None
     read_cache: Reader[VertexCache] | None = None
     read_mesh: Reader[Mesh] | None = None

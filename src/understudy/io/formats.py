@@ -33,6 +33,7 @@ STORE = Format(
     needs="zarr",
     install="pip install 'understudy[cli]'",
 )
+LOOKS = ("materials", "images", "UV sets", "vertex colours")
 MESHES = Format(
     "mesh files",
     sequences.MESH_SUFFIXES,
@@ -94,6 +95,7 @@ BUILT_IN = (
         read_character=gltf.read_gltf,
         write_character=gltf.write_glb,
         only_read=(".gltf",),
+        holds=(*LOOKS, "attributes", "extensions of materials"),
     ),
     Format(
         "fbx",
@@ -120,6 +122,7 @@ BUILT_IN = (
         "a character: skeleton, skin, blend shapes and animations, or a point cache",
         read_character=usd.read_usd,
         write_character=usd.write_usd,
+        holds=LOOKS,
         needs="pxr",
         install="pip install 'understudy[usd]'",
     ),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from understudy.io.budget import Budget
 from understudy.system.errors import FileError
+
+_PER_NUMBER = 28  # bytes
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -80,3 +85,35 @@ def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """
     ends = np.cumsum(sizes)
     return np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
+
+
+def joined_values(
+    parts: Sequence[tuple[Mapping[str, np.ndarray], int]], budget: Budget
+) -> dict[str, np.ndarray]:
+    """Return the rows (n,...,w) of several parts together, by name; NaN where a part has none.
+
+    parts   for each part, its rows by name, and n
+    budget  of the file: parts of one name each stand for far more than their bytes
+
+    Narrower rows get ones at the end: colours without opacity.
+
+    >>> parts = [({"a": np.zeros((1, 2))}, 1), ({"a": np.zeros((1, 1))}, 1)]
+    >>> joined_values(parts, Budget("example", 0))["a"].tolist()
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    result = {}
+    for name in dict.fromkeys(name for given, _ in parts for name in given):
+        first = next(given[name] for given, _ in parts if name in given)
+        width = max(given[name].shape[-1] for given, _ in parts if name in given)
+        inner = (*first.shape[1:-1], width)
+        # The rows, their parts on the way, and those that are made of them.
+        budget.take(_PER_NUMBER * math.prod((sum(n for _, n in parts), *inner)), "attributes")
+        blocks = []
+        for given, count in parts:
+            shape = (count, *inner)
+            block = np.full(shape, 1.0 if name in given else np.nan)
+            if name in given:
+                block[..., : given[name].shape[-1]] = given[name]
+            blocks.append(block)
+        result[name] = np.concatenate(blocks)
+    return result

@@ -51,6 +51,9 @@ __all__ = [
 ]
 
 
+_MAGIC = {b"glTF": ".glb", b"Kaydara FBX": ".fbx", b"PXR-USDC": ".usdc"}
+
+
 def read_character(
     path: Source, options: ReadOptions | None = None, progress: Progress = SILENT
 ) -> Character:
@@ -81,7 +84,16 @@ def _character(
 ) -> Character:
     """Return the character of one file, with the up axis and unit of the options."""
     options = _prepared(options, progress)
-    character = read(path, options, progress)
+    if Path(path).is_file():
+        with open(path, "rb") as file:
+            start = file.read(16)
+        found = next((suffix for magic, suffix in _MAGIC.items() if start.startswith(magic)), None)
+        known = format_of(f"any{found}") if found else None
+        if known and known.read_character not in (read, None):
+            raise InputError(f"{path}: this is a {found} file by its content; name it so")
+    character = read(path, options, progress).with_unit_bones()
+    for note in character.notes:
+        progress.say(f"note: {note}")
     return replace(character, mesh=_with_axes(character.mesh, options))
 
 
@@ -107,13 +119,19 @@ def read_cache(
     return known.read_cache(path, _prepared(options, progress), progress)
 
 
-def write_character(character: Character, path: Source) -> None:
-    """Write `character` in the format that the suffix of `path` names, whole or not at all."""
+def write_character(character: Character, path: Source) -> list[str]:
+    """Write `character` in the format that the suffix of `path` names, whole or not at all.
+
+    What the format cannot hold of materials and corners is returned, in words.
+    """
     known = format_of(path, to="write")
     if known.write_character is None:
         can = suffixes_of(one for one in formats() if one.write_character)
         raise InputError(f"{path}: {known.name} files cannot hold a character; use {can}")
     known.write_character(character, path)
+    dress = character.mesh.dress().items()
+    lost = [f"{what} {', '.join(names)}" for what, names in dress if what not in known.holds]
+    return [f"{Path(path).name} does not hold: {'; '.join(lost)}."] if lost else []
 
 
 def read_poses(
@@ -150,7 +168,11 @@ def read_poses(
     else:
         join = join_samples if samples else join_poses
         poses = join([_read_one(k, s, options, progress) for k, s in zip(kinds, given)])
-    return with_options(poses, options)
+    poses = with_options(poses, options)
+    rates = [span.frame_rate for span in poses.spans] or [poses.frame_rate]
+    if all(map(_is_sequence, kinds, given)) and None in rates:
+        progress.say("note: no frame rate is stated; exports play 30 per second (--frame-rate)")
+    return poses
 
 
 def read_sequence(
@@ -252,7 +274,7 @@ def _read_pair(source: Source, options: ReadOptions, progress: Progress) -> Pose
 
     def read(rate: float | None) -> Character:
         chosen = options.frame_rate if rate is None else rate
-        return read_character(source, replace(alone, frame_rate=chosen), progress)
+        return read_character(source, replace(alone, frame_rate=chosen))
 
     return pair_poses(read, cache, options.frame_offset, progress)
 
@@ -264,7 +286,7 @@ def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Prog
     if kind.read_poses is not None:
         return kind.read_poses(source, options, progress)
     if kind.read_character is not None:
-        return kind.read_character(source, options, progress).poses()
+        return _character(kind.read_character, source, options, progress).poses()
     assert kind.read_cache is not None  # format_of returns formats that can read
     cache = kind.read_cache(source, options, progress)
     return vertex_caches.cache_poses(source, cache, options.rest_mesh)

@@ -308,12 +308,12 @@ def _write_engine_file(
     shown = np.concatenate([character.evaluate_clip(clip) for clip in character.clips])
     row = measure(done.file.name, shown, Reference.of(poses.name, poses))
     figures = {name: float(value) for name, value in row.figures.items()}
-    write_character(character, done.file)
+    lost = write_character(character, done.file)
     return replace(
         done,
         character=character,
         figures={**figures, "fit_s": fit_s},
-        notes=errors.notes,
+        notes=(*errors.notes, *lost),
         bytes_after=file_size(done.file),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.export.character import ExportSettings
@@ -21,6 +22,7 @@ from understudy.io.onnx import write_onnx_weights
 from understudy.io.registry import (
     format_of,
     formats,
+    read_character,
     read_mesh,
     write_character,
     write_deformer,
@@ -31,7 +33,7 @@ from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
-Writer = Callable[[Character, Path], None]
+Writer = Callable[[Character, Path], Sequence[str] | None]
 
 
 @checks.typed
@@ -43,6 +45,7 @@ def export(
     clips: Sequence[str] = (),
     motions: Sequence[str | Poses] = (),
     rig: str | Rig | None = None,
+    looks: str | Path | Mesh | None = None,
     morph_normals: bool = True,
     neural: bool = False,
     half: bool = False,
@@ -55,6 +58,8 @@ def export(
     settings  influences, blend shapes and joints of a character's file
     clips     animations to bake: own clips, or those of the rig; ("all",): all of them
     motions   files of bone motion, or recorded poses, to bake
+    looks     a mesh, or the file of a character, that has the materials and images of the stand-in;
+              None: those of `motions`
     rig       of `clips`; None: the one that the deformer was learned from
     morph_normals  blend shapes change normals too (.glb)
     neural    also write a small net from bones and controls to the weights of the blend shapes
@@ -92,16 +97,27 @@ def export(
         if out.suffix.lower() != ".glb":
             raise InputError("--no-morph-normals: only .glb files have normals of blend shapes")
         write = partial(write_glb, has_morph_normals=False)
-    job = ExportJob(settings or ExportSettings(), clips, motions, rig)
+    if isinstance(looks, str | Path):
+        looks = read_character(looks, progress=progress).mesh
+    job = ExportJob(settings or ExportSettings(), clips, motions, rig, looks)
     if neural:
         return _write_pair(
             job, deformer.half() if half else deformer, out, write, as_json, progress
         )
     character, errors = job.make(deformer, out, progress)
-    write(character, out)
+    lost = write(character, out) or []
     if as_json is not None:
         write_json(Path(as_json), errors.json())
-    return Exported([f"{out}: {size_text(file_size(out))}"], about_lines(character, errors))
+    about = [*about_lines(character, errors), *lost, *_names_only(character)]
+    return Exported([f"{out}: {size_text(file_size(out))}"], about)
+
+
+def _names_only(character: Character) -> list[str]:
+    """What to say of materials that are names only."""
+    if not character.mesh.materials or character.mesh.looks:
+        return []
+    names = ", ".join(character.mesh.materials)
+    return [f"Materials are names only ({names}); --looks FILE takes them from a file with images."]
 
 
 def _write_pair(
@@ -119,13 +135,15 @@ def _write_pair(
         ensure_writable(path)
     pair = job.make_neural(deformer, out, progress)
     about = pair.about(out.name)
-    write(pair.character, out)
+    lost = write(pair.character, out) or []
     write_onnx_weights(pair.net, net_file, about, pair.text())
     write_json(about_file, about)
     if as_json is not None:
         write_json(Path(as_json), pair.errors.json())
     lines = [
         *about_lines(pair.character, pair.errors),
+        *lost,
+        *_names_only(pair.character),
         f"{net_file}: {size_text(net_file.stat().st_size)}, from {len(pair.net.bones)} bones and "
         f"{len(pair.net.controls)} controls to {len(pair.character.shapes)} weights",
         f"{about_file}: the names of its inputs and outputs",

@@ -95,12 +95,13 @@ class Exports:
         character, errors = self._character(target, progress)
         about = about_lines(character, errors)
         if not known.one_clip or len(character.clips) < 2:
-            write_character(character, target)
+            about = [*about, *write_character(character, target)]
             return {"sizes": [_size_line(target)], "about": about}
         names = distinct_names([file_name(clip.name) for clip in character.clips])
         files = [target.with_name(f"{target.stem}_{name}{target.suffix}") for name in names]
         for file, clip in zip(files, character.clips):
-            write_character(character.with_clips([clip]), file)
+            lost = write_character(character.with_clips([clip]), file)
+        about = [*about, *lost]
         sizes = [_size_line(file) for file in files]
         return {"sizes": sizes, "about": about, "files": [file.name for file in files]}
 

@@ -532,6 +532,14 @@ class _Job:
         self.progress.say(text)
 
     def _result(self, file: Path, measured: Measured, **exports: Any) -> Result:
+        sources = [*exports.get("motions", ()), exports.get("sequence")]
+        dress = [name for poses in sources if poses is not None for name in poses.mesh.dress()]
+        dress += ["clips"] if exports.get("motions") else []
+        if dress:
+            self._say(
+                f"{file.name} holds no {', '.join(dict.fromkeys(dress))}; exports take them from "
+                "the file that has them (--motion, --looks)."
+            )
         return Result(file, measured, tuple(self.notes), Exports(file, self.folder, **exports))
 
 

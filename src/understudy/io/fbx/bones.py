@@ -4,10 +4,8 @@ Maya shows a skinned object moved by its own node as well, against its place whe
 node_to_world(t) @ inverse(node_to_world at binding) acts after the skin. Other programs ignore the
 node of a skinned object. Files of Maya are read as Maya shows them.
 
-Maya's exporter leaves out weights below 0.001, and the rest of the row is written as it is. The
-missing weight is known, the bones are not. Scaling the row up moves a vertex by about 5e-4 of the
-distance between its bones; giving the weight to bones that neighbouring vertices follow is closer.
-In a scene that Maya itself imported from FBX those weights are gone, and Maya scales rows up.
+Rows of weights are scaled to sum to one: exporters of Maya leave out weights below 0.001, and Maya
+shows its own files so.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import scipy.sparse as sp
 from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.adjacency import polygon_edges
 from understudy.geometry.skinning import float32_influences, sparse_to_influences
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.scene import FbxScene, Part
@@ -28,9 +25,8 @@ from understudy.io.fbx.scene import FbxScene, Part
 _SAME = 1e-6  # two rest transforms of a bone are one, up to this fraction of their size
 _FLAT = 1e-11  # transforms of less volume are not inverted
 _NO_WEIGHT = 1e-12
-_PRUNED = 1.05e-3  # weights below it may have been left out, rounding included
-_MOST_MISSING = 0.01
-_NOTHING = 1e-6
+_MISSING = 1e-6
+_BONE = 8000  # bytes
 _MOST_ALIKE = 16  # bones of one node that are compared with a new one
 
 
@@ -74,6 +70,7 @@ class Bones:
         self._skin_nodes = {int(n) for part in parts if part.skin for n in part.skin.nodes}
         self._bones: list[_Bone] = []
         self._of_node: dict[int, list[int]] = {}
+        self.notes: list[str] = []
         self.rest_from_geometry = [self._place(part) for part in parts]
         starts = np.cumsum([0, *(part.vertex_count for part in parts)])
         found = [self._weights(p, place) for p, place in zip(parts, self.rest_from_geometry)]
@@ -103,6 +100,7 @@ class Bones:
     def motion(self, node_to_world: np.ndarray) -> np.ndarray:
         """Return world_from_bone (F,B,3,4) of nodes (F,N,3,4)."""
         nodes = [bone.node for bone in self._bones]
+        self._scene.budget.take(192 * len(node_to_world) * len(nodes), "bone motion")
         moved = compose(node_to_world[:, nodes], np.array([bone.adjust for bone in self._bones]))
         for number, bone in enumerate(self._bones):
             if bone.carrier is not None:
@@ -145,8 +143,6 @@ class Bones:
             skin = part.skin
             shape = (part.vertex_count, len(skin.nodes))
             rows = sp.csr_matrix((skin.weight, (skin.vertex, skin.cluster)), shape)
-            if self._scene.from_maya_scene:
-                rows = restore_pruned(rows, part.polygon_sizes, part.corners)
             rows = rows.tocoo()
             carrier = self._carrier(part, place)
             used, which = np.unique(rows.col, return_inverse=True)
@@ -156,6 +152,13 @@ class Bones:
             ]
             vertex, bone, weight = rows.row, np.array(made)[which], rows.data
         total = np.bincount(vertex, weight, part.vertex_count)
+        short = int(((total > _NO_WEIGHT) & (total < 1 - _MISSING)).sum())
+        if short and self._scene.from_maya:
+            self.notes.append(
+                f"{part.name}: the file lacks up to {1 - total[total > _NO_WEIGHT].min():.2g} of "
+                f"the weight of {short} vertices (Maya leaves out weights below 0.001); the rest "
+                "is scaled up, as Maya does when it opens the file"
+            )
         loose = np.flatnonzero(total <= _NO_WEIGHT)
         if loose.size:
             own = self._bone(part.node, place, self._scene.geometry_to_node[part.node])
@@ -188,6 +191,7 @@ class Bones:
         carrier: _Carrier | None = None,
     ) -> int:
         """Return the bone that moves a geometry point p to node_to_world @ node_from_geometry p."""
+        self._scene.budget.take(_BONE, "bones")
         bone = _Bone(node, np.eye(3, 4), compose(node_from_geometry, inverse(place)), carrier)
         if _volume(node_from_geometry) > _FLAT:
             rest = compose(place, inverse(node_from_geometry))
@@ -261,39 +265,3 @@ class Bones:
 
 def _volume(transform: np.ndarray) -> float:
     return float(abs(np.linalg.det(transform[:, :3])))
-
-
-def restore_pruned(
-    weights: sp.csr_matrix, polygon_sizes: np.ndarray, corners: np.ndarray
-) -> sp.csr_matrix:
-    """Return weights (V,K) with the weight that pruning removed given to plausible clusters.
-
-    polygon_sizes, corners  the polygons, for the neighbours of a vertex
-
-    Only rows that sum to slightly less than one change. A cluster gets part of the missing weight
-    if the vertex lacks it and a neighbour has it, in proportion to the neighbours' weights.
-
-    >>> rows = sp.csr_matrix([[0.6, 0.3992, 0.0], [0.6, 0.398, 0.002], [0.6, 0.398, 0.002]])
-    >>> restored = restore_pruned(rows, np.array([3]), np.array([0, 1, 2]))
-    >>> restored.toarray()[0].round(4).tolist()
-    [0.6, 0.3992, 0.0008]
-    """
-    missing = 1.0 - np.asarray(weights.sum(axis=1)).reshape(-1)
-    absent = weights.shape[1] - np.diff(weights.indptr)
-    rows = np.flatnonzero(
-        (missing > _NOTHING) & (missing <= np.minimum(_MOST_MISSING, _PRUNED * absent))
-    )
-    if not rows.size:
-        return weights
-    a, b = polygon_edges(polygon_sizes, corners).T
-    shape = (weights.shape[0], weights.shape[0])
-    neighbours = sp.csr_matrix((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape)
-    near = (neighbours[rows] @ weights).tocsr()
-    own = weights[rows]
-    own.data = np.ones_like(own.data)
-    near = sp.csr_matrix(near - near.multiply(own))  # clusters that the vertex lacks
-    total = np.asarray(near.sum(axis=1)).reshape(-1)
-    scale = np.divide(missing[rows], total, out=np.zeros(len(rows)), where=total > 0)
-    near = sp.diags(scale) @ near
-    place = sp.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), (shape[0], len(rows)))
-    return sp.csr_matrix(weights + place @ near)

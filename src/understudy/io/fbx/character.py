@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import numpy as np
 
@@ -27,8 +27,11 @@ from understudy.core.poses import distinct_names
 from understudy.geometry.normals import unit
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, inverse
+from understudy.io.fbx.beside import find_beside
 from understudy.io.fbx.bones import Bones
+from understudy.io.fbx.looks import read_looks
 from understudy.io.fbx.scene import FbxScene, Part, Take
+from understudy.io.numbers import joined_values
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import (
     CACHE_SUFFIXES,
@@ -72,12 +75,15 @@ def _assembled(scene: FbxScene, parts: list[Part], path: Path) -> Character:
     """Return the character of some parts."""
     rigid = not any(part.skin for part in parts) and not scene.moves([p.node for p in parts])
     bones = Bones(scene, parts)
-    mesh = _mesh(scene, parts, bones)
+    uv_sets = max((part.uv_sets for part in parts), key=len)
+    looks, left_out = read_looks(scene, path, uv_sets)
+    mesh = replace(_mesh(scene, parts, bones), looks=looks)
     shapes, columns = _shapes(scene, parts, bones)
     skeleton = skin = None
     if not rigid:
         skeleton, skin = bones.skeleton(), bones.skin()
-    character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem)
+    notes = (*bones.notes, *left_out, *scene.header["notes"])
+    character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem, notes=notes)
     clips = [_clip(take, bones, columns, rigid) for take in scene.takes]
     if not scene.takes:
         clips = _pose(scene, character, bones, columns)
@@ -148,6 +154,9 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
         ),
         up_axis=up,
         handedness=handedness,
+        corner_values=joined_values(
+            [(part.corner_values, len(part.corners)) for part in parts], scene.budget
+        ),
     )
 
 
@@ -256,34 +265,15 @@ def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, Ve
         for number, part in enumerate(parts):
             if part.mesh != entry["mesh"] or number in found:
                 continue
-            file = find_beside(path, entry["relative"], entry["absolute"])
+            names = (entry["relative"], entry["absolute"])
+            file = find_beside(path, CACHE_SUFFIXES, *names)
+            if file is None:
+                raise FileError(
+                    f"{path}: its point cache {names[0]!r} is missing; put it beside the file, in "
+                    f"the folder {path.stem}_fpc, or leave that object out"
+                )
             if file.suffix.lower() in MAYA_SUFFIXES:
                 found[number] = read_maya_cache(file, entry["channel"] or None)
             else:
                 found[number] = read_vertex_cache(file)
     return found
-
-
-def find_beside(path: Path, *names: str) -> Path:
-    """Return the cache that `path` refers to, in the folder of `path` or a folder below it.
-
-    names  as the file writes them, with slashes of any kind; absolute paths count by their name
-    """
-    folder = path.parent.resolve()
-    tried: list[Path] = []
-    for name in names:
-        given = PureWindowsPath(name.replace("/", "\\"))
-        if not given.name or given.suffix.lower() not in CACHE_SUFFIXES:
-            continue
-        if not given.drive and not given.root:
-            tried.append(folder.joinpath(*given.parts))
-        for sub in (f"{path.stem}_fpc", f"{path.stem}.fpc", ""):
-            tried.append(folder / sub / given.name)
-    for candidate in tried:
-        inside = candidate.resolve()
-        if inside.is_relative_to(folder) and inside.is_file():
-            return inside
-    raise FileError(
-        f"{path}: its point cache {names[0]!r} is missing; put it beside the file, in the folder "
-        f"{path.stem}_fpc, or leave that object out"
-    )

@@ -19,7 +19,7 @@ from understudy.system import checks
 from understudy.system.errors import FileError
 
 # Directions of ufbx's axes: +X, -X, +Y, -Y, +Z, -Z.
-_PART = 16_000  # bytes
+_PART, _INFLUENCE = 16_000, 128  # bytes
 _DIRECTIONS = np.repeat(np.eye(3), 2, axis=0) * np.array([[1.0], [-1.0]] * 3)
 
 
@@ -37,6 +37,8 @@ class Part:
     materials         names
     polygon_material  (F,)
     skin              or None
+    uv_sets           names; the first is `corner_uvs`
+    corner_values     as `Mesh` has them
     """
 
     name: str
@@ -50,6 +52,8 @@ class Part:
     materials: tuple[str, ...]
     polygon_material: np.ndarray
     skin: FbxSkin | None
+    uv_sets: list[str]
+    corner_values: dict[str, np.ndarray]
 
     @property
     def vertex_count(self) -> int:
@@ -111,7 +115,6 @@ class FbxScene:
 
     frame_rate        frames per second, as the file says
     from_maya         whether Maya wrote the file
-    from_maya_scene   whether it did from a scene of its own, not from one that it imported
     node_parent       (N,) parents, -1 for the root, which is node 0
     node_to_world     (N,3,4), in the pose that the file shows without animation
     geometry_to_node  (N,3,4), the geometric transform of each node
@@ -122,8 +125,6 @@ class FbxScene:
         self.header, self.arrays, self.budget = header, arrays, budget
         self.frame_rate = float(header["frame_rate"])
         self.from_maya = "maya" in str(header["application"]).lower()
-        native = header["native_file"].lower()
-        self.from_maya_scene = self.from_maya and native.endswith((".ma", ".mb"))
         self.node_parent, self.node_to_world = arrays["node_parent"], arrays["node_to_world"]
         self.geometry_to_node = arrays["geometry_to_node"]
         self.bind_to_world = arrays["bind_to_world"]
@@ -141,8 +142,9 @@ class FbxScene:
         """Return the objects; a mesh that several nodes show is several objects."""
         found = []
         for number, entry in enumerate(self.header["meshes"]):
-            nodes = entry["nodes"][:1] if entry["skin"] >= 0 else entry["nodes"]
-            for place, node in enumerate(nodes):
+            # Other programs than Maya show all instances of a skinned mesh at one place.
+            alone = entry["skin"] >= 0 and not self.from_maya
+            for place, node in enumerate(entry["nodes"][:1] if alone else entry["nodes"]):
                 if len(self.arrays[f"mesh{number}_vertices"]):
                     name = self.header["nodes"][node] or entry["name"] or "mesh"
                     found.append(self._part(name, number, node, entry["materials"][place]))
@@ -201,6 +203,7 @@ class FbxScene:
         )
 
     def _part(self, name: str, mesh: int, node: int, materials: list[str]) -> Part:
+        told = self.header["meshes"][mesh]
         get = lambda key: self.arrays.get(f"mesh{mesh}_{key}")
         vertices, indices = get("vertices"), get("indices")
         assert vertices is not None  # the worker writes them
@@ -211,11 +214,15 @@ class FbxScene:
         begin, size = begin[keep], size[keep]
         if size.size and (begin.min() < 0 or (begin + size).max() > len(indices)):
             raise FileError(f"a polygon of {name!r} has corners that do not exist")
-        self.budget.take(_PART + 200 * len(vertices) + 400 * int(size.sum()), f"object {name!r}")
+        given = [values for values in map(get, told["sets"]) if values is not None]
+        corner = 400 + 8 * sum(values.shape[1] for values in given)
+        room = _PART + 200 * len(vertices) + corner * int(size.sum())
+        self.budget.take(room, f"object {name!r}")
         corners = ragged(begin, size)
         material = get("face_material")
         if material is None or len(material) != len(keep):
             material = np.zeros(len(keep), np.int64)
+        sets = {name: _attribute(get(name), get(f"{name}_index"), corners) for name in told["sets"]}
         return Part(
             name,
             node,
@@ -227,7 +234,9 @@ class FbxScene:
             _attribute(get("normal"), get("normal_index"), corners),
             tuple(distinct_names([label or "material" for label in materials])),
             np.maximum(material[keep], 0),
-            self._skin(self.header["meshes"][mesh]["skin"], name, len(vertices)),
+            self._skin(told["skin"], name, len(vertices)),
+            told["uv_sets"],
+            {name: values for name, values in sets.items() if values is not None},
         )
 
     def _skin(self, number: int, name: str, vertex_count: int) -> FbxSkin | None:
@@ -238,6 +247,7 @@ class FbxScene:
         nodes = get("bone")
         use = np.flatnonzero(nodes >= 0)
         cluster, vertex, weight = get("cluster"), get("vertex"), get("weight")
+        self.budget.take(_INFLUENCE * len(weight), "skin weights")  # of each instance
         keep = np.isin(cluster, use) & (weight != 0) & (vertex < vertex_count)
         share = np.zeros(vertex_count)
         given = get("dq")[:vertex_count]

@@ -24,6 +24,18 @@ import numpy as np
 
 _KEPT: list = []
 _WRONG_FILE = 3
+# What ufbx calls a map, and what a `Texture` of it is called; "": it has none.
+PBR_MAPS = {
+    "base_color": "base_colour",
+    "base_factor": "",
+    "roughness": "roughness",
+    "metalness": "metalness",
+    "normal_map": "normal",
+    "ambient_occlusion": "occlusion",
+    "emission_color": "emission",
+    "emission_factor": "",
+    "opacity": "opacity",
+}
 # Warnings of ufbx after which a part of the mesh or of its motion is a guess.
 _DAMAGE = ("DUPLICATE_OBJECT_ID", "INDEX_CLAMPED", "MISSING_GEOMETRY_DATA", "TRUNCATED_ARRAY")
 
@@ -100,7 +112,6 @@ def read_scene(scene):
     """Return the arrays and the header of everything that does not move."""
     settings = kept(scene.settings)
     metadata = kept(scene.metadata)
-    native = kept(kept(metadata.scene_props).find_prop("Original|ApplicationNativeFile"))
     nodes = all_kept(scene.nodes)
     parents = [kept(node.parent) for node in nodes]
     arrays = {
@@ -115,18 +126,85 @@ def read_scene(scene):
         "unit_meters": settings.unit_meters,
         "frame_rate": settings.frames_per_second,
         "application": kept(metadata.latest_application).name,
-        "native_file": "" if native is None else native.value_str,
         "meshes": [],
         "skins": 0,
         "shapes": [],
         "caches": [],
+        "notes": [],
     }
     arrays["bind_to_world"] = bind_poses(scene, len(nodes))
+    read_materials(scene, arrays, header)
     for mesh in all_kept(scene.meshes):
         read_mesh(mesh, arrays, header)
+    for what in ("constraints", "nurbs_surfaces"):
+        count = len(getattr(scene, what))
+        if count:
+            header["notes"].append(f"{count} {what.replace('_', ' ')}: not read")
     if not header["meshes"]:
         raise FileProblem("it has no mesh")
     return arrays, header
+
+
+def read_materials(scene, arrays, header):
+    """Add the materials and their textures."""
+    number = {}
+    header["materials"], header["textures"] = [], []
+
+    def texture(found):
+        """Return the number of a texture of one file."""
+        files = all_kept(found.file_textures)
+        if not files:
+            return None
+        if len(files) > 1:
+            header["notes"].append(
+                f"texture {found.name}: of {len(files)} layers the first is read"
+            )
+        one = files[0]
+        if one.typed_id not in number:
+            number[one.typed_id] = len(header["textures"])
+            # Textures of one file have one image.
+            content = f"image{one.file_index if one.has_file else f'_{one.typed_id}'}"
+            if not len(arrays.get(content, b"")):
+                arrays[content] = np.frombuffer(bytes(one.content), np.uint8)
+            header["textures"].append(
+                {
+                    "name": one.name,
+                    "content": content,
+                    "relative": one.relative_filename,
+                    "absolute": one.absolute_filename,
+                    "uv_set": one.uv_set,
+                    "clamp": [kept(wrap).name == "CLAMP" for wrap in (one.wrap_u, one.wrap_v)],
+                }
+            )
+        return number[one.typed_id]
+
+    for material in all_kept(scene.materials):
+        header["materials"].append(read_material(material, texture))
+
+
+def read_material(material, texture):
+    """Return what to tell of one material; texture: gives the number of a texture, or None."""
+    maps = kept(material.pbr)
+    of = {name: kept(getattr(maps, name)) for name in PBR_MAPS}
+    image = {name: kept(each.texture) for name, each in of.items() if each.texture_enabled}
+    shown = {PBR_MAPS[n]: texture(found) for n, found in image.items() if found is not None}
+    shown = {slot: number for slot, number in shown.items() if slot and number is not None}
+    vector = lambda name: list(kept(of[name].value_vec4))
+    value = lambda name, default: vector(name)[0] if of[name].has_value else default
+
+    colour = lambda name: [value(f"{name}_factor", 1.0) * part for part in vector(f"{name}_color")]
+    opacity = kept(kept(material.props).find_prop("Opacity"))
+    visible = value("opacity", 1.0) if opacity is None else kept(opacity.value_vec4)[0]
+    return {
+        "name": material.name,
+        "base_colour": [*colour("base")[:3], min(max(visible, 0.0), 1.0)],
+        "emission": colour("emission")[:3],
+        "metallic": value("metalness", 0.0),
+        "roughness": value("roughness", 1.0),
+        "factors": [value("base_factor", 1.0), value("emission_factor", 1.0)],
+        "double_sided": kept(kept(material.features).double_sided).enabled,
+        "textures": shown,
+    }
 
 
 def bind_poses(scene, count):
@@ -147,8 +225,11 @@ def read_mesh(mesh, arrays, header):
     add("faces", np.array([tuple(face) for face in mesh.faces], np.int64).reshape(-1, 2))
     add("indices", whole(mesh.vertex_indices))
     add("face_material", whole(mesh.face_material))
-    for name, width in (("uv", 2), ("normal", 3)):
-        attribute = kept(getattr(mesh, f"vertex_{name}"))
+    sets, colours = all_kept(mesh.uv_sets), all_kept(mesh.color_sets)
+    read = [("uv", 2, kept(mesh.vertex_uv)), ("normal", 3, kept(mesh.vertex_normal))]
+    more = [(f"TEXCOORD_{n}", 2, kept(s.vertex_uv)) for n, s in enumerate(sets) if n]
+    more += [(f"COLOR_{n}", 4, kept(s.vertex_color)) for n, s in enumerate(colours)]
+    for name, width, attribute in read + more:
         if attribute.exists:
             add(name, vectors(attribute.values, width))
             add(f"{name}_index", whole(attribute.indices))
@@ -156,11 +237,16 @@ def read_mesh(mesh, arrays, header):
     # A node may have materials of its own in place of those of its mesh.
     materials = [[material.name for material in all_kept(node.materials)] for node in instances]
     skins = all_kept(mesh.skin_deformers)
+    if len(skins) > 1:
+        name = header["nodes"][instances[0].typed_id] if instances else mesh.name
+        header["notes"].append(f"{name}: of its {len(skins)} skins the first is read")
     header["meshes"].append(
         {
             "name": mesh.name,
             "nodes": [node.typed_id for node in instances],
             "materials": materials,
+            "uv_sets": [each.name for each in sets],
+            "sets": [name for name, _, _ in more],
             "skin": header["skins"] if skins else -1,
         }
     )

@@ -51,6 +51,11 @@ class Accessors:
             raise self.entries[number].wrong("componentType", "expected whole numbers")
         return self._own(result, np.int64)
 
+    def bytes_of(self, user: Entry) -> bytes:
+        """Return the bytes of the buffer view that a field names."""
+        view = self.views[user.integer("bufferView", below=len(self.views))]
+        return self._rows(user, np.dtype("u1"), 1, view.integer("byteLength")).tobytes()
+
     def nonzero(self, user: Entry, key: str, kind: str, count: int) -> Sparse:
         """Return the rows of an accessor that are not zero, without a dense array if it is sparse.
 

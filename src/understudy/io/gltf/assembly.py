@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.character import BlendShape
+from understudy.core.coordinates import Conversion
 from understudy.core.poses import unique
+from understudy.io.budget import Budget
 from understudy.io.gltf.binding import placed, placed_normals
 from understudy.io.gltf.document import Entry, clean_text
 from understudy.io.gltf.own_extras import OwnExtras
 from understudy.io.gltf.surfaces import Surface, flat_normals
+from understudy.io.numbers import joined_values
 
 
 class EditedError(Exception):
@@ -30,6 +33,7 @@ class Part:
     node, mesh   indices
     surface      its mesh
     placement    (3,4) from the mesh's space to the rest shape
+    instance     (3,4) where the node shows it, in its own space
     bone_index   (n,K), and
     weight       (n,K): its skin; None without bones
     """
@@ -39,6 +43,7 @@ class Part:
     mesh: int
     surface: Surface
     placement: np.ndarray
+    instance: np.ndarray
     bone_index: np.ndarray | None = None
     weight: np.ndarray | None = None
 
@@ -54,20 +59,22 @@ class Corners:
 
     vertices   (m,3) of the character
     uvs        (m,3,2), or None
-    normals    (m,3,3), or None
+    normals    (m,3,3): a file without shows its triangles flat
     material   (m,) index into the materials of the file; -1: none
     primitive  (m,) counted over all meshes of the file
+    values     further ones by name, (m,3,n); NaN where a triangle has none
     """
 
     vertices: np.ndarray
     uvs: np.ndarray | None
-    normals: np.ndarray | None
+    normals: np.ndarray
     material: np.ndarray
     primitive: np.ndarray
+    values: dict[str, np.ndarray]
 
 
 def corners_of(
-    parts: list[Part], vertex_map: list[np.ndarray], first_primitive: np.ndarray
+    parts: list[Part], vertex_map: list[np.ndarray], first_primitive: np.ndarray, budget: Budget
 ) -> Corners:
     """Return the corners of all parts.
 
@@ -75,16 +82,26 @@ def corners_of(
     first_primitive  the number of the first primitive of each mesh of the file
     """
     has_uvs = any(part.surface.corner_uvs is not None for part in parts)
-    has_normals = any(part.surface.corner_normals is not None for part in parts)
     turned = lambda part, array: array[:, ::-1] if part.is_mirrored else array
     join = lambda values: np.concatenate([turned(p, v) for p, v in zip(parts, values)])
+    values = [
+        ({name: turned(part, rows) for name, rows in _values(part).items()}, len(v))
+        for part, v in ((part, part.surface.triangles) for part in parts)
+    ]
     return Corners(
         join([v[part.surface.triangles] for part, v in zip(parts, vertex_map)]),
         join([_uvs(part.surface) for part in parts]) if has_uvs else None,
-        join([_normals(part) for part in parts]) if has_normals else None,
+        join([_normals(part) for part in parts]),
         np.concatenate([part.surface.material for part in parts]),
         np.concatenate([p.surface.primitive + first_primitive[p.mesh] for p in parts]),
+        joined_values(values, budget),
     )
+
+
+def _values(part: Part) -> dict[str, np.ndarray]:
+    """Return the further attributes of the corners of a part, (m,3,n) each."""
+    turn = Conversion(part.placement[:, :3], np.eye(3), part.is_mirrored)
+    return turn.corner_values(part.surface.corner_values)
 
 
 def material_names(
@@ -104,8 +121,6 @@ def material_names(
         slots = np.array([place[name] for name in names], np.int64)
         return own.materials, slots[material]
     used, slot = np.unique(material, return_inverse=True)
-    if used.tolist() in ([], [-1]):
-        return (), np.zeros(len(material), np.int64)
     taken: dict[str, int] = {}
     found = []
     for number in used.tolist():

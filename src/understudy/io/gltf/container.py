@@ -33,9 +33,15 @@ _COMPRESSED = {
 }
 # Extensions that a reader of geometry and animation may ignore, or that this one supports.
 _HARMLESS = re.compile(
-    r"KHR_mesh_quantization|KHR_materials_\w+|KHR_texture_\w+|EXT_texture_\w+|MSFT_texture_\w+"
-    r"|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*|KHR_node_visibility|KHR_node_hoverability"
-    r"|KHR_node_selectability|VRMC?_\w+|VRM"
+    r"KHR_mesh_quantization|EXT_mesh_gpu_instancing|KHR_materials_\w+|KHR_texture_\w+"
+    r"|EXT_texture_\w+|MSFT_texture_\w+|KHR_lights_\w+|EXT_lights_\w+|KHR_xmp\w*"
+    r"|KHR_node_(visibility|hoverability|selectability)|VRMC?_\w+|VRM"
+)
+INSTANCES = "EXT_mesh_gpu_instancing"
+# Those of which nothing is lost: materials and images are carried with their extensions.
+CARRIED = re.compile(
+    r"KHR_mesh_quantization|KHR_materials_(?!variants)\w+|KHR_texture_\w+|EXT_texture_\w+"
+    r"|MSFT_texture_\w+|EXT_mesh_gpu_instancing|KHR_xmp\w*"
 )
 
 
@@ -43,14 +49,22 @@ _HARMLESS = re.compile(
 class Document:
     """A glTF file: its JSON and its buffers.
 
+    path     of the file
     root     the JSON
     buffers  the bytes of each buffer, at least as many as it claims
     size     bytes of the file and of all buffers, which bounds what arrays may claim
+    opened   the files of buffers and images: each is read once
     """
 
+    path: Path
     root: Entry
     buffers: tuple[bytes, ...]
     size: int
+    opened: dict[Path, bytes]
+
+    def beside(self, entry: Entry) -> bytes:
+        """Return the bytes of the `uri` of an object: inside it, or a file beside this one."""
+        return _uri(entry, self.path, None, self.opened)
 
 
 def read_document(path: str | Path) -> Document:
@@ -62,10 +76,11 @@ def read_document(path: str | Path) -> Document:
     _check_version(root)
     _check_extensions(root)
     buffers: list[bytes] = []
-    opened: set[Path] = set()
+    opened: dict[Path, bytes] = {}
     for number, entry in enumerate(root.entries("buffers")):
         buffers.append(_buffer(entry, path, binary if number == 0 else None, opened))
-    return Document(root, tuple(buffers), len(data) + sum(map(len, buffers)))
+    size = len(data) + sum(map(len, buffers))
+    return Document(path, root, tuple(buffers), size, opened)
 
 
 def _chunks(data: bytes, path: Path) -> tuple[bytes, bytes | None]:
@@ -147,7 +162,7 @@ def _check_extensions(root: Entry) -> None:
             )
 
 
-def _buffer(entry: Entry, path: Path, binary: bytes | None, opened: set[Path]) -> bytes:
+def _buffer(entry: Entry, path: Path, binary: bytes | None, opened: dict[Path, bytes]) -> bytes:
     """Return the bytes of one buffer; `opened` are the files that others have named."""
     size = entry.integer("byteLength")
     if entry.has("uri"):
@@ -162,9 +177,12 @@ def _buffer(entry: Entry, path: Path, binary: bytes | None, opened: set[Path]) -
     return data[:size] if len(data) != size else data
 
 
-def _uri(entry: Entry, path: Path, size: int, opened: set[Path]) -> bytes:
-    """Return the bytes that a URI names: base64 text, or a file beside the `.gltf`."""
-    uri = entry.data["uri"]
+def _uri(entry: Entry, path: Path, size: int | None, opened: dict[Path, bytes]) -> bytes:
+    """Return the bytes that a URI names: base64 text, or a file beside the `.gltf`.
+
+    size  bytes of the file to read; None: all
+    """
+    uri = entry.data.get("uri")
     if not isinstance(uri, str):
         raise entry.wrong("uri", "expected a text")
     if uri[:5].lower() == "data:":
@@ -178,8 +196,10 @@ def _uri(entry: Entry, path: Path, size: int, opened: set[Path]) -> bytes:
     return _sibling(entry, path, uri, size, opened)
 
 
-def _sibling(entry: Entry, path: Path, uri: str, size: int, opened: set[Path]) -> bytes:
-    """Return the first `size` bytes of a file in the folder of `path`, or below it."""
+def _sibling(
+    entry: Entry, path: Path, uri: str, size: int | None, opened: dict[Path, bytes]
+) -> bytes:
+    """Return the first `size` bytes, or all, of a file in the folder of `path`, or below it."""
     name = unquote(uri)
     shown = repr(name[:80])
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", name) or name.startswith(("//", "\\\\")):
@@ -192,14 +212,16 @@ def _sibling(entry: Entry, path: Path, uri: str, size: int, opened: set[Path]) -
             raise entry.wrong("uri", f"{shown} leaves the folder of {path.name}; move it there")
         if not target.is_file():
             raise entry.wrong("uri", f"there is no file {shown} beside {path.name}")
-        if target in opened:  # many names of one file would be many times its bytes
+        # Many names of one file would be many times its bytes.
+        if target in opened and size is not None:
             raise entry.wrong("uri", f"{shown} is another buffer's file too")
-        opened.add(target)
-        with target.open("rb") as file:
-            there = target.stat().st_size
-            if there < size:
-                raise entry.wrong("uri", f"{shown} has {there:,} bytes, {size:,} are claimed")
-            return file.read(size)
+        if target not in opened:
+            with target.open("rb") as file:
+                there = target.stat().st_size
+                if size is not None and there < size:
+                    raise entry.wrong("uri", f"{shown} has {there:,} bytes, {size:,} are claimed")
+                opened[target] = file.read(size)
+        return opened[target]
     except (OSError, ValueError, RuntimeError) as problem:
         if isinstance(problem, FileError):
             raise

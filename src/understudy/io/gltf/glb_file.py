@@ -105,8 +105,11 @@ class GlbFile:
         }
 
     def _view(self, rows: np.ndarray, target: int | None) -> int:
+        """Return the buffer view of an array."""
+        return self.view(np.ascontiguousarray(rows, rows.dtype.newbyteorder("<")).tobytes(), target)
+
+    def view(self, data: bytes, target: int | None = None) -> int:
         """Return the buffer view of new bytes; each starts at a multiple of four."""
-        data = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<")).tobytes()
         entry: dict[str, Any] = {"buffer": 0, "byteOffset": self._length, "byteLength": len(data)}
         if target is not None:
             entry["target"] = target

@@ -17,8 +17,9 @@ from understudy.geometry.transforms import compose, inverse
 from understudy.io.trs import compose_trs, continuous, decompose
 from understudy.system.errors import InputError
 
-# How far, relative to its size, a transform may be from one without shear.
-SHEAR_TOLERANCE = 1e-5
+# How far, relative to its size, a transform may be from one without shear. Scales that are uneven
+# by rounding alone, as in files of other programs, add up to a few 1e-5 along a chain.
+SHEAR_TOLERANCE = 1e-4
 # Changes below this are rounding: of the size of the mesh for translations, else of one.
 STILL = 1e-6
 

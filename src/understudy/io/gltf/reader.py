@@ -6,7 +6,9 @@
 - Morph targets are blend shapes, applied before the skin.
 - Every animation is a clip, sampled at the frame rate of its keys. A file without animation that
   does not show its bind pose gets one clip of one frame, `default`.
-- Materials are kept by name. Textures, cameras, lights and vertex colours are not read.
+- Materials are read with their textures and extensions (`looks`); UV sets, vertex colours and
+  attributes of any name stay with the corners of polygons.
+- Cameras, lights and extensions that change something else are named in the notes.
 
 UVs have their origin at the bottom left, as in OBJ and USD; glTF has it at the top left.
 """
@@ -21,6 +23,7 @@ import numpy as np
 
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.coordinates import Conversion
+from understudy.core.materials import Material
 from understudy.core.mesh import Mesh
 from understudy.core.poses import unique
 from understudy.core.skeleton import Skeleton
@@ -39,7 +42,9 @@ from understudy.io.gltf.assembly import (
     target_names,
 )
 from understudy.io.gltf.binding import Bones, placed
-from understudy.io.gltf.container import Document, read_document
+from understudy.io.gltf.container import CARRIED, INSTANCES, Document, read_document
+from understudy.io.gltf.document import Entry
+from understudy.io.gltf.looks import LooksReader
 from understudy.io.gltf.motion import (
     Animation,
     SampledAnimation,
@@ -50,6 +55,7 @@ from understudy.io.gltf.motion import (
 from understudy.io.gltf.own_extras import own_extras
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
+from understudy.io.trs import PATHS, compose_trs
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
@@ -107,6 +113,7 @@ class _Reader:
         self.meshes = self.root.entries("meshes")
         self.skins = self.root.entries("skins")
         self.materials = self.root.entries("materials")
+        self.looks = LooksReader(self.accessors)
         self._surfaces: dict[int, Surface | None] = {}
         self._bindings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -135,7 +142,8 @@ class _Reader:
             clips.append(
                 CharacterClip(a.name, world, weights, frames.frame_rate, frames.start_frame)
             )
-        made = Character(mesh, skeleton, skin, tuple(shapes), tuple(clips), name)
+        notes = (*self.looks.notes, *_not_read(self.root))
+        made = Character(mesh, skeleton, skin, tuple(shapes), tuple(clips), name, notes)
         if not self.root.entries("animations"):
             made = self._with_default_pose(made, bones, order, curves)
         return self._converted(made)
@@ -205,22 +213,48 @@ class _Reader:
     ) -> list[Part]:
         """Return the parts; bones are added as they need them."""
         parts = []
+        taken = dict.fromkeys((name for name, _, _ in nodes), 1)
         for name, node, mesh in nodes:
             surface = self._surface(mesh)
             if surface is None:
                 continue
             # Instances of a mesh share it in the file; here each becomes vertices.
-            size = 200 * len(surface.positions) + 600 * len(surface.triangles)
-            self.budget.take(_PART + size, "meshes")
-            parts.append(Part(name, node, mesh, surface, self.scene.globals[node]))
+            more = sum(48 * values.shape[-1] for values in surface.corner_values.values())
+            size = 200 * len(surface.positions) + (600 + more) * len(surface.triangles)
+            for number, place in enumerate(self._instances(node, _PART + size)):
+                own = unique(name, taken) if number else name
+                parts.append(Part(own, node, mesh, surface, self.scene.globals[node], place))
         if not parts:
             raise FileError(f"{self.root.where}: it has no mesh with triangles")
         is_skinned = lambda part: self.scene.entries[part.node].has("skin")
         for part in filter(is_skinned, parts):
             self._binding(part.node, bones)
         if not bones.bones and not self._any_moves(parts, moving):
-            return parts
+            return [replace(p, placement=compose(p.placement, p.instance)) for p in parts]
         return [self._skinned(p, bones) if is_skinned(p) else _rigid(p, bones) for p in parts]
+
+    def _instances(self, node: int, size: int) -> np.ndarray:
+        """Return where a node shows its mesh, (n,3,4) in its own space: once, or as instances.
+
+        size  bytes that each needs
+        """
+        extensions = self.scene.entries[node].entry("extensions")
+        found = None if extensions is None else extensions.entry(INSTANCES)
+        given = None if found is None else found.entry("attributes")
+        if given is None:
+            self.budget.take(size, "meshes")
+            return np.eye(3, 4)[None]
+        kinds = (("VEC3", [0.0, 0, 0]), ("VEC4", [0.0, 0, 0, 1]), ("VEC3", [1.0, 1, 1]))
+        trs = [
+            self.accessors.floats(given, key.upper(), kind) if given.has(key.upper()) else None
+            for key, (kind, _) in zip(PATHS, kinds)
+        ]
+        count = max((len(values) for values in trs if values is not None), default=0)
+        self.budget.take(count * size, "instances")
+        whole = [np.tile(rest, (count, 1)) if v is None else v for v, (_, rest) in zip(trs, kinds)]
+        if any(len(values) != count for values in whole):
+            raise FileError(f"{given.where}: its attributes have different numbers of instances")
+        return compose_trs(*whole)
 
     def _any_moves(self, parts: list[Part], moving: set[int]) -> bool:
         """Return whether an animation moves the node of one of the parts."""
@@ -283,12 +317,22 @@ class _Reader:
         positions = np.concatenate([placed(p.placement, p.surface.positions) for p in parts])
         counts = [len(mesh.entries("primitives")) for mesh in self.meshes]
         starts = np.cumsum(counts) - counts
-        corners = corners_of(parts, vertex_map, starts)
+        corners = corners_of(parts, vertex_map, starts, self.budget)
         names, slot = material_names(corners.material, self.materials, self.own)
+        looks = {}
+        if names and (self.own is None or self.own.has_materials):
+            used, place = np.unique(corners.material, return_index=True)
+            for k, name in zip(used.tolist(), (names[slot[at]] for at in place)):
+                looks[name] = Material() if k < 0 else self.looks.material(self.materials[k])
         sizes, at = polygons_of(corners, self.own)
-        uvs, normals = corners.uvs, corners.normals
-        if self.own is not None and not self.own.has_normals:
-            normals = None
+        values = {
+            name: rows.reshape(-1, rows.shape[-1])[at] for name, rows in corners.values.items()
+        }
+        for name in values:
+            if name.startswith("TEXCOORD_"):
+                values[name] = _flipped(values[name])
+        uvs, own = corners.uvs, self.own
+        normals = None if own is not None and not own.has_normals else corners.normals
         mesh = Mesh(
             positions[first],
             sizes,
@@ -299,6 +343,8 @@ class _Reader:
             slot[at[np.cumsum(sizes) - sizes] // 3] if len(names) > 1 else None,
             self._named_parts(parts, vertex_map),
             unit="m",
+            looks=looks,
+            corner_values=values,
         )
         return mesh, first
 
@@ -414,6 +460,7 @@ class _Reader:
 def _rigid(part: Part, bones: Bones) -> Part:
     """Return a part that follows its node."""
     bone, placement = bones.add_node(part.node)
+    placement = compose(placement, part.instance)
     index = np.full((len(part.surface.positions), 1), bone)
     return replace(part, placement=placement, bone_index=index, weight=np.ones(index.shape))
 
@@ -431,6 +478,13 @@ def _trimmed(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndar
     weight, index = np.take_along_axis(weight, order, 1), np.take_along_axis(index, order, 1)
     width = max(1, int((weight > 0).sum(axis=1).max(initial=1)))
     return np.where(weight > 0, index, index[:, :1])[:, :width], weight[:, :width]
+
+
+def _not_read(root: Entry) -> list[str]:
+    """Return what a file has that a character does not, in words."""
+    listed = [f"{len(root.entries(kind))} cameras" for kind in ("cameras",) if root.has(kind)]
+    unknown = [n for n in root.texts("extensionsUsed") if not CARRIED.fullmatch(n)]
+    return [f"not read: {', '.join([*listed, *unknown])}"] if listed or unknown else []
 
 
 def _flipped(uvs: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ class Primitive:
     uvs        (n,2) float32, or None
     normals    (n,3) float32, of length one
     triangles  (m,3) indices of split vertices
+    values     further attributes by name, (n,w) float32
     """
 
     material: int
@@ -47,6 +48,7 @@ class Primitive:
     uvs: np.ndarray | None
     normals: np.ndarray
     triangles: np.ndarray
+    values: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,11 @@ class _Corners:
         if mesh.corner_uvs is not None:
             uvs = mesh.corner_uvs.astype(np.float64)
             self.uvs = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1).astype(np.float32) + 0.0
+        self.values = {}
+        for name, rows in Conversion.mesh_to_gltf(mesh).corner_values(mesh.corner_values).items():
+            flip = name.startswith("TEXCOORD_")
+            turned = np.stack([rows[:, 0], 1 - rows[:, 1]], axis=1) if flip else rows
+            self.values[name] = turned.astype(np.float32) + np.float32(0)
         self.normals = _normals(mesh)
         self.corner = np.arange(len(self.vertices))
         self.polygon = np.repeat(np.arange(len(self.sizes)), self.sizes)
@@ -133,6 +140,7 @@ class _Corners:
             self.vertices, self.normals = self.vertices[turn], self.normals[turn]
             self.corner = self.corner[turn]
             self.uvs = None if self.uvs is None else self.uvs[turn]
+            self.values = {name: rows[turn] for name, rows in self.values.items()}
 
     def primitive(self, material: int, chosen: np.ndarray, loose: np.ndarray) -> Primitive:
         """Return the primitive of the polygons `chosen` (F,) and of vertices without polygons."""
@@ -140,9 +148,14 @@ class _Corners:
         keys: list[np.ndarray] = [self.vertices[corner, None], self.normals[corner].view(np.int32)]
         if self.uvs is not None:
             keys.append(self.uvs[corner].view(np.int32))
+        values = {name: rows[corner] for name, rows in self.values.items()}
+        values = {name: rows for name, rows in values.items() if np.isfinite(rows).all()}
+        keys += [rows.view(np.int32) for rows in values.values()]
         first, copy = _distinct(np.concatenate(keys, axis=1))
         triangles = copy[fans(self.sizes[chosen])]
         uvs = None if self.uvs is None else self.uvs[corner[first]]
+        blank = ((0, len(loose)), (0, 0))
+        values = {n: np.pad(r[first], blank) for n, r in values.items() if len(corner)}
         up = np.tile(np.array([0, 1, 0], np.float32), (len(loose), 1))
         if uvs is not None:
             uvs = np.concatenate([uvs, np.zeros((len(loose), 2), np.float32)])
@@ -153,6 +166,7 @@ class _Corners:
             uvs,
             np.concatenate([self.normals[corner[first]], up]),
             triangles,
+            values,
         )
 
 

@@ -8,19 +8,24 @@ copy is (`_VERTEX`), and their vertices come back in the order that they had.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from understudy.geometry.normals import unit
+from understudy.io.budget import Budget
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.document import Entry
+from understudy.io.numbers import joined_values
 from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
 VERTEX_ATTRIBUTE = "_VERTEX"
 _PRIMITIVE, _TARGET = 16_000, 8000  # bytes
+# Attributes that are carried as they are: UV sets from the second on, colours, and unknown ones.
+_OTHERS = re.compile(r"TANGENT|TEXCOORD_[1-9]\d*|COLOR_\d+|_(?!VERTEX$).+")
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Surface:
     corner_normals    (m,3,3) float64, or None
     material          (m,) int64, index into the materials of the file; -1: none
     primitive         (m,) int64, which primitive of the mesh
+    corner_values     further attributes by name, (m,3,n) float64; NaN where a primitive has none
     """
 
     positions: np.ndarray
@@ -48,6 +54,7 @@ class Surface:
     corner_normals: np.ndarray | None
     material: np.ndarray
     primitive: np.ndarray
+    corner_values: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class _Vertices:
     normals: np.ndarray | None
     own_vertex: np.ndarray | None
     targets: tuple[Sparse, ...]
+    others: dict[str, np.ndarray]
 
 
 def target_count(mesh: Entry) -> int:
@@ -101,7 +109,8 @@ def read_surface(
         return None
     width = max((v.joints.shape[1] for v in vertices if v.joints is not None), default=0)
     accessors.budget.take(32 * width * starts[-1], "skin weights")
-    return _joined(vertices, *map(np.concatenate, (triangles, material, primitive)))
+    joined = map(np.concatenate, (triangles, material, primitive))
+    return _joined(vertices, accessors.budget, *joined)
 
 
 def weld(surface: Surface) -> np.ndarray:
@@ -215,6 +224,7 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
             f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"
         )
     own = optional(VERTEX_ATTRIBUTE, "SCALAR") if use_own else None
+    others = ((n, optional(n, "")) for n in attributes.data if _OTHERS.fullmatch(n))
     return _Vertices(
         positions,
         np.concatenate(joints, axis=1) if joints else None,  # type: ignore[arg-type]
@@ -223,6 +233,7 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
         optional("NORMAL", "VEC3"),
         None if own is None else np.rint(own[:, 0]).astype(np.int64),
         tuple(_target(target, accessors, count) for target in found),
+        {name: rows for name, rows in others if rows is not None and rows.shape[1] <= 4},
     )
 
 
@@ -265,6 +276,7 @@ def _triangles(entry: Entry, accessors: Accessors, mode: int, count: int) -> np.
 
 def _joined(
     vertices: Sequence[_Vertices],
+    budget: Budget,
     triangles: np.ndarray,
     material: np.ndarray,
     primitive: np.ndarray,
@@ -296,6 +308,9 @@ def _joined(
         )
         for t in range(len(vertices[0].targets))
     )
+    others = joined_values([(part.others, len(part.positions)) for part in vertices], budget)
+    width = sum(rows.shape[1] for rows in others.values())
+    budget.take(24 * width * len(triangles), "attributes")
     own = None
     if all(part.own_vertex is not None for part in vertices):
         own = np.concatenate([part.own_vertex for part in vertices])
@@ -310,6 +325,7 @@ def _joined(
         None if normals is None else _with_flat(normals[triangles], positions[triangles]),
         material.astype(np.int64),
         primitive.astype(np.int64),
+        {name: rows[triangles] for name, rows in others.items()},
     )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
+from understudy.core.materials import Material
 from understudy.core.poses import unique
 from understudy.geometry.skinning import sparse_to_influences, weight_matrix
 from understudy.geometry.transforms import inverse
@@ -34,6 +35,7 @@ from understudy.io.gltf.joint_motion import (
     refuse_shear,
     rigid_rest,
 )
+from understudy.io.gltf.looks import LooksWriter
 from understudy.io.gltf.own_extras import KEY, OwnExtras, polygon_runs
 from understudy.io.gltf.split_vertices import (
     MeshNode,
@@ -51,6 +53,7 @@ MAX_INFLUENCES = 8
 MAX_VERTICES = 2**24
 # A mesh further away than this many times its size is stored about its own middle.
 _FAR = 8.0
+_PLAIN = Material(metallic=0.0, roughness=0.8)
 Channel = tuple[int, str, np.ndarray]  # node, property and keys
 
 
@@ -202,12 +205,10 @@ class _Writer:
         A mesh without materials gets one: the default of glTF is a mirror, which looks black.
         """
         used = sorted({p.material for node in self.nodes for p in node.primitives})
-        names = self.character.mesh.materials or ("default",)
-        surface = {"metallicFactor": 0.0, "roughnessFactor": 0.8}
-        return {
-            slot: self.glb.add("materials", {"name": names[slot], "pbrMetallicRoughness": surface})
-            for slot in used
-        }
+        mesh, writer = self.character.mesh, LooksWriter(self.glb)
+        names = mesh.materials or ("default",)
+        look = lambda name: mesh.looks.get(name, _PLAIN)
+        return {slot: writer.add(names[slot], look(names[slot])) for slot in used}
 
     def _targets_of(self, number: int, node: MeshNode) -> list[int]:
         """Return the blend shapes that move a part; the first part also gets those that move
@@ -264,6 +265,8 @@ class _Writer:
         }
         if primitive.uvs is not None:
             attributes["TEXCOORD_0"] = glb.accessor(primitive.uvs, VERTICES)
+        for name, values in primitive.values.items():
+            attributes[name] = glb.accessor(values, VERTICES)
         if influences is not None:
             joints, weights = (array[rows] for array in influences)
             for group in range(joints.shape[1] // 4):

@@ -90,6 +90,9 @@ def pair_poses(
         vertices=match.alignment.apply(cache.vertices[overlap.first : overlap.last]),
     )
     notes = alignment_notes(match.alignment, cache, match.clip, match.character, match.expected)
+    own, rate = character.clips[0].frame_rate, match.clip.frame_rate
+    if abs(rate - own) > 1e-3 * own:
+        notes.append(f"the cache has {rate:g} frames per second, the file states {own:g}")
     notes.append(
         f"the cache is {100 * match.agreement.middle:.2g} % of the size away from the skinned clip "
         f"{clip.name!r} (median of the vertices; 95 % of them: {100 * match.agreement.most:.2g} %)"
@@ -99,6 +102,7 @@ def pair_poses(
 
 def _stated(poses: Poses, notes: list[str], progress: Progress) -> Poses:
     """Return poses with notes, which are also said."""
+    notes = [*poses.notes, *notes]
     for note in notes:
         progress.say(note)
     return replace(poses, notes=tuple(notes))

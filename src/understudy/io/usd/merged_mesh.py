@@ -9,13 +9,14 @@ from pxr import Usd, UsdGeom
 
 from understudy.core.coordinates import METRES
 from understudy.core.mesh import Mesh
-from understudy.io.numbers import ragged
+from understudy.io.budget import Budget
+from understudy.io.numbers import joined_values, ragged
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_meshes import ScenePart
 from understudy.system.errors import FileError
 
 
-def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
+def merged_mesh(stage: Any, parts: list[ScenePart], budget: Budget) -> tuple[np.ndarray, Mesh]:
     """Return where each point of the parts is in one mesh, (V,), and that mesh, not yet placed."""
     counts = [len(part.points) for part in parts]
     before = np.cumsum([0, *counts[:-1]])
@@ -40,6 +41,7 @@ def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
         unit = "unitless"
     if kept.get("upAxis") == "unknown" and up == "Y":
         up = "unknown"
+    values = joined_values([(part.values, len(part.corners)) for part in parts], budget)
     points = np.concatenate([part.points for part in parts])
     vertices = np.empty_like(points)
     vertices[target] = points
@@ -54,6 +56,7 @@ def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
         _named_parts(parts, target, before),
         unit=unit,
         up_axis=up,
+        corner_values={name: rows[at] for name, rows in values.items()},
     )
 
 

@@ -17,23 +17,6 @@ VERTEX_PRIMVAR = "understudy:vertex"
 POLYGON_PRIMVAR = "understudy:polygon"
 
 
-def write_materials(stage: Any, path: str, names: Sequence[str]) -> list[Any]:
-    """Write a grey material of each name below `path`; return the `UsdShade.Material`s."""
-    if not names:
-        return []
-    UsdGeom.Scope.Define(stage, path)
-    result = []
-    for name, identifier in zip(names, identifiers(names)):
-        material = UsdShade.Material.Define(stage, f"{path}/{identifier}")
-        keep_name(material.GetPrim(), name)
-        shader = UsdShade.Shader.Define(stage, f"{path}/{identifier}/Surface")
-        shader.CreateIdAttr("UsdPreviewSurface")
-        shader.CreateOutput("surface", Sdf.ValueTypeNames.Token)
-        material.CreateSurfaceOutput().ConnectToSource(shader.ConnectableAPI(), "surface")
-        result.append(material)
-    return result
-
-
 @dataclass(frozen=True, eq=False)
 class MeshWriter:
     """Writes the objects of a character as `Mesh` prims.
@@ -73,6 +56,10 @@ class MeshWriter:
         corners = local[mesh.polygon_vertices[found.corners]]
         prim.CreateFaceVertexIndicesAttr(_ints(corners))
         prim.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+        used = found.polygons if mesh.polygon_material is None else mesh.polygon_material
+        numbers = np.unique(used[found.polygons]) if mesh.polygon_material is not None else [0]
+        looks = [mesh.looks.get(mesh.materials[k]) for k in numbers if k < len(mesh.materials)]
+        prim.CreateDoubleSidedAttr(any(look is not None and look.double_sided for look in looks))
         if mesh.handedness == "left":
             prim.CreateOrientationAttr(UsdGeom.Tokens.leftHanded)
         if mesh.corner_normals is not None:
@@ -94,6 +81,8 @@ class MeshWriter:
             uvs = np.ascontiguousarray(mesh.corner_uvs[found.corners])
             st = primvars.CreatePrimvar("st", kinds.TexCoord2fArray, tokens.faceVarying)
             st.Set(Vt.Vec2fArray.FromNumpy(uvs))
+        for name, rows in mesh.corner_values.items():
+            self._write_values(primvars, name, rows[found.corners])
         if len(found.vertices) == mesh.vertex_count:
             return
         for name, where, interpolation in (
@@ -101,6 +90,24 @@ class MeshWriter:
             (POLYGON_PRIMVAR, found.polygons, tokens.uniform),
         ):
             primvars.CreatePrimvar(name, kinds.IntArray, interpolation).Set(_ints(where))
+
+    def _write_values(self, primvars: Any, name: str, rows: np.ndarray) -> None:
+        """Write a further UV set or the first vertex colours of an object that has them."""
+        place, kinds = UsdGeom.Tokens.faceVarying, Sdf.ValueTypeNames
+        if not np.isfinite(rows).any():
+            return
+        # Polygons without are white, as if there were none.
+        rows = np.where(np.isfinite(rows), rows, 1.0).astype(np.float32)
+        part = lambda columns: np.ascontiguousarray(rows[:, columns])
+        if name.startswith("TEXCOORD_"):
+            made = primvars.CreatePrimvar(f"st{name[9:]}", kinds.TexCoord2fArray, place)
+            made.Set(Vt.Vec2fArray.FromNumpy(part(slice(2))))
+        if name == "COLOR_0":
+            made = primvars.CreatePrimvar("displayColor", kinds.Color3fArray, place)
+            made.Set(Vt.Vec3fArray.FromNumpy(part(slice(3))))
+            if rows.shape[1] == 4:
+                made = primvars.CreatePrimvar("displayOpacity", kinds.FloatArray, place)
+                made.Set(Vt.FloatArray.FromNumpy(part(3)))
 
     def _write_subsets(self, prim: Any, found: MeshObject, local: np.ndarray) -> None:
         """Write materials as subsets of the polygons, and other parts as subsets of the points."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.character import BlendShape, Character, CharacterClip
+from understudy.core.materials import Image, materials_of_plain, plain_materials
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -116,7 +117,14 @@ def character_arrays(character: Character) -> dict[str, np.ndarray]:
     arrays |= {
         name: getattr(mesh, name) for name in _MESH_OPTIONAL if getattr(mesh, name) is not None
     }
+    looks, images = plain_materials(mesh.looks)
+    arrays |= {f"corner_{name}": values for name, values in mesh.corner_values.items()}
+    arrays |= {f"image{n}": np.frombuffer(i.data, np.uint8) for n, i in enumerate(images)}
     about: dict[str, Any] = {
+        "looks": looks,
+        "images": [image.name for image in images],
+        "corner_values": list(mesh.corner_values),
+        "notes": list(character.notes),
         "name": character.name,
         "unit": mesh.unit,
         "up_axis": mesh.up_axis,
@@ -152,6 +160,7 @@ def character_arrays(character: Character) -> dict[str, np.ndarray]:
 def character_from_arrays(arrays: Mapping[str, np.ndarray]) -> Character:
     """Return the character of `character_arrays`; every array is checked again."""
     about = json.loads(arrays["about"].tobytes())
+    images = [Image(n, arrays[f"image{k}"].tobytes()) for k, n in enumerate(about["images"])]
     mesh = Mesh(
         arrays["vertices"],
         arrays["polygon_sizes"],
@@ -164,6 +173,8 @@ def character_from_arrays(arrays: Mapping[str, np.ndarray]) -> Character:
         unit=about["unit"],
         up_axis=about["up_axis"],
         handedness=about["handedness"],
+        looks=materials_of_plain(about["looks"], images),
+        corner_values={name: arrays[f"corner_{name}"] for name in about["corner_values"]},
     )
     skeleton = skin = None
     if "bones" in about:
@@ -184,4 +195,5 @@ def character_from_arrays(arrays: Mapping[str, np.ndarray]) -> Character:
         )
         for k, (name, rate, start) in enumerate(about["clips"])
     ]
-    return Character(mesh, skeleton, skin, tuple(shapes), tuple(clips), about["name"])
+    parts = (mesh, skeleton, skin, tuple(shapes), tuple(clips), about["name"])
+    return Character(*parts, notes=tuple(about["notes"]))

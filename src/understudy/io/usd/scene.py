@@ -21,7 +21,9 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.normals import unit
 from understudy.geometry.transforms import apply, compose, inverse
+from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
+from understudy.io.usd.looks import read_looks
 from understudy.io.usd.merged_mesh import merged_mesh
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_bones import (
@@ -79,7 +81,7 @@ class Scene:
     shape_keys: list[Key]
 
 
-def read_scene(stage: Any, name: str, wanted: ReadOptions) -> Scene:
+def read_scene(stage: Any, name: str, wanted: ReadOptions, budget: Budget) -> Scene:
     """Return the character of a stage without its clips, and where everything is in the stage.
 
     name  of the character, if the file does not say
@@ -87,7 +89,9 @@ def read_scene(stage: Any, name: str, wanted: ReadOptions) -> Scene:
     about = dict(stage.GetRootLayer().customLayerData.get("understudy", {}))
     parts = _parts(stage, wanted)
     bindings, skeletons = _bindings(stage, parts)
-    order, mesh = merged_mesh(stage, parts)
+    order, mesh = merged_mesh(stage, parts, budget)
+    looks, notes = read_looks(stage, parts, budget)
+    mesh = replace(mesh, looks=looks)
     placed, columns = [], []
     movers: list[Any] = []
     starts = np.cumsum([0, *(len(joints.tokens) for joints in skeletons)])
@@ -122,7 +126,12 @@ def read_scene(stage: Any, name: str, wanted: ReadOptions) -> Scene:
         skeleton, skin, bones = _without(skeleton, skin, extra)
     keys, shapes_found = _shapes(stage, placed)
     character = Character(
-        mesh, skeleton, skin, tuple(shapes_found), (), str(about.get("name") or name)
+        mesh,
+        skeleton,
+        skin,
+        tuple(shapes_found),
+        name=str(about.get("name") or name),
+        notes=tuple(notes),
     )
     return Scene(stage, character, placed, skeletons, movers, bones, keys)
 

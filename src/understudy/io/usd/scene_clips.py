@@ -36,7 +36,7 @@ def read_stage(stage: Any, name: str, wanted: ReadOptions, budget: Budget) -> Ch
 
     name  of the character, if the file does not say
     """
-    scene = read_scene(stage, name, wanted)
+    scene = read_scene(stage, name, wanted, budget)
     character = scene.character
     plans = _plans(scene, name, wanted)
     _take(scene, plans, budget)

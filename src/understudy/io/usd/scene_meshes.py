@@ -39,6 +39,7 @@ class ScenePart:
     groups            name -> (m,) int32, subsets of the points
     vertex_order      (n,) int32, where the vertices were in the mesh that was written, or None
     polygon_order     (f,) int32, where the polygons were, or None
+    values            further values of the corners by name, as in `Mesh`
     """
 
     prim: Any
@@ -51,6 +52,7 @@ class ScenePart:
     groups: dict[str, np.ndarray]
     vertex_order: np.ndarray | None
     polygon_order: np.ndarray | None
+    values: dict[str, np.ndarray]
 
     @property
     def name(self) -> str:
@@ -94,7 +96,14 @@ def read_part(prim: Any) -> ScenePart | None:
     except InputError as problem:
         raise FileError(f"{where}: {problem}") from problem
     shape = (len(points), sizes, corners)
-    uvs = _on_corners(_uv_primvar(prim), 2, shape, f"{where}: UVs")
+    sets = _uv_primvars(prim)
+    read = lambda primvar, width, what: _on_corners(primvar, width, shape, f"{where}: {what}")
+    uvs = read(sets[0], 2, "UVs") if sets else None
+    values = {f"TEXCOORD_{n}": read(one, 2, "UVs") for n, one in enumerate(sets) if n}
+    colours = [UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"display{n}") for n in ("Color", "Opacity")]
+    if colours[0] and colours[0].GetInterpolation() != "constant":  # one colour is for viewports
+        given = [read(one, width, "colours") for one, width in zip(colours, (3, 1))]
+        values["COLOR_0"] = np.concatenate([rows for rows in given if rows is not None], axis=1)
     normals = _normals(mesh, shape, where)
     material, groups = _materials(prim, len(sizes)), _groups(mesh, len(points), where)
     polygon_order = _order(prim, POLYGON_PRIMVAR, len(sizes))
@@ -117,6 +126,7 @@ def read_part(prim: Any) -> ScenePart | None:
         groups,
         _order(prim, VERTEX_PRIMVAR, len(points)),
         None if polygon_order is None else polygon_order[solid],
+        {name: rows[chosen] for name, rows in values.items() if rows is not None},
     )
 
 
@@ -146,8 +156,8 @@ def _indices(attribute: Any) -> np.ndarray:
     return np.zeros(0, np.int32) if value is None else np.array(value, np.int32).reshape(-1)
 
 
-def _uv_primvar(prim: Any) -> Any:
-    """Return the `UsdGeom.Primvar` of the UVs, or None: `st`, else another known name, else any."""
+def _uv_primvars(prim: Any) -> list[Any]:
+    """Return the `UsdGeom.Primvar`s of UVs: `st` first, other known names, then any."""
     found = [
         primvar
         for primvar in UsdGeom.PrimvarsAPI(prim).FindPrimvarsWithInheritance()
@@ -155,7 +165,7 @@ def _uv_primvar(prim: Any) -> Any:
     ]
     rank = {name: k for k, name in enumerate(_UV_NAMES)}
     found.sort(key=lambda primvar: rank.get(primvar.GetPrimvarName(), len(rank)))
-    return found[0] if found else None
+    return found
 
 
 def _on_corners(

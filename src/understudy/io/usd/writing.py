@@ -39,7 +39,8 @@ from understudy.io.usd.joint_transforms import (
     local_matrices,
     with_scale_joints,
 )
-from understudy.io.usd.mesh_prims import MeshWriter, write_materials
+from understudy.io.usd.looks import write_materials
+from understudy.io.usd.mesh_prims import MeshWriter
 from understudy.io.usd.prim_names import identifiers, keep_name
 from understudy.io.usd.reading import SUFFIXES
 from understudy.system.errors import FileError, InputError
@@ -60,18 +61,25 @@ def write(character: Character, path: Path) -> None:
         animation = _write_layers(character, root)
         with ExitStack() as stack:
             draft = stack.enter_context(atomic_write(path))
+            images = sorted((Path(folder) / f"{stem}_textures").glob("*"))
             if suffix != ".usdz":
                 # Entered last, so it is in place before the root layer that names it.
                 if animation is not None:
                     beside = stack.enter_context(atomic_write(path.with_name(animation.name)))
                     shutil.copyfile(animation, beside)
                 shutil.copyfile(root, draft)
+                for image in images:
+                    place = path.parent / image.parent.name / image.name
+                    place.parent.mkdir(exist_ok=True)
+                    shutil.copyfile(image, stack.enter_context(atomic_write(place)))
                 return
             package = Path(folder) / "package.usdz"
             writer = Sdf.ZipFileWriter.CreateNew(str(package))
             for file in (root, animation):
                 if file is not None:
                     writer.AddFile(str(file), file.name)
+            for image in images:
+                writer.AddFile(str(image), f"{image.parent.name}/{image.name}")
             if not writer.Save():
                 raise FileError(f"{path}: the package cannot be written")
             shutil.copyfile(package, draft)
@@ -87,6 +95,7 @@ class _Place:
     offset     (3,) translation of the root; positions are stored relative to it
     added      whether the character has no bones, and its joint is only there for its blend shapes
     is_scale   (J,) bool, joints that hold a part of the scale of the joint below them
+    images     folder that images are written to
     """
 
     stage: Any
@@ -95,6 +104,7 @@ class _Place:
     offset: np.ndarray
     added: bool
     is_scale: np.ndarray
+    images: Path
 
 
 def _write_layers(character: Character, root_file: Path) -> Path | None:
@@ -113,7 +123,8 @@ def _write_layers(character: Character, root_file: Path) -> Path | None:
     for layer in layers:
         _write_metadata(layer, character)
     root = f"/{identifiers([character.name])[0]}"
-    place = _Place(stage, animation, root, _offset(character), added, is_scale)
+    images = root_file.with_name(f"{root_file.stem}_textures")
+    place = _Place(stage, animation, root, _offset(character), added, is_scale, images)
     _write_character(place, character)
     for layer in layers:
         if not layer.Save():
@@ -188,7 +199,9 @@ def _write_character(place: _Place, character: Character) -> None:
     tokens = identifiers([shape.name for shape in character.shapes])
     if tokens:
         root.GetPrim().SetCustomDataByKey("understudy:shapes", "/".join(tokens))
-    materials = write_materials(stage, f"{place.root}/Materials", character.mesh.materials)
+    if character.mesh.materials:
+        UsdGeom.Scope.Define(stage, f"{place.root}/Materials")
+    materials = write_materials(stage, f"{place.root}/Materials", character.mesh, place.images)
     if character.clips and skeleton is None:
         root.GetPrim().SetCustomDataByKey("understudy:clip", character.clips[0].name)
     cached = bool(character.clips) and character.clips[0].vertices is not None
