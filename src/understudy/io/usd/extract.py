@@ -27,8 +27,8 @@ from understudy.io.usd.scene_clips import read_stage
 from understudy.system.errors import FileError, UnderstudyError
 
 _MOST_LAYERS = 2000
-# Bytes of address space beside the budget: the 700 MB of USD itself, of which an eighth is memory, and
-# room: with less, its library crashes on one damaged file in ten, where it now says what is wrong.
+# Bytes of address space beside the budget: the 700 MB of USD itself, of which an eighth is memory,
+# and room: with less, its library crashes where it would say what is wrong.
 _LIBRARIES = 1050 << 20
 
 
