@@ -13,6 +13,8 @@ from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import launch
 from understudy.rigs.blender import connection
+from understudy.rigs.blender.description import choose_request
+from understudy.rigs.blender.options import BlenderOptions
 from understudy.system.progress import SILENT, Progress
 
 _SCRIPT = Path(__file__).parent / "inside" / "play.py"
@@ -23,6 +25,7 @@ def ask(path: str | Path, action: str | None, step: int, progress: Progress) -> 
     request = {
         "path": str(Path(path).absolute()),
         "action": action,
+        "choose": choose_request(BlenderOptions()),
         "step": step,
         "modules": str(connection.SCRIPT.parent),
     }

@@ -54,7 +54,7 @@ def frames(rig, numbers):
 def answer_request():
     """The answer and its arrays."""
     blend_file.open_file(request["path"], False)
-    rig = OpenRig({"meshes": [], "patterns": [], "modifiers": "viewport", "bendy": 0}, False)
+    rig = OpenRig(request["choose"], False)
     header, rest = rig.describe()
     names = [action.name for action in bpy.data.actions]
     if request["action"] is not None and request["action"] not in names:
