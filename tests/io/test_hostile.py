@@ -291,6 +291,10 @@ CASES = {
     "textures.glb": (lambda: gltf(textures), TOO_MUCH),
     "images.glb": (lambda: gltf(images), TOO_MUCH),
     # work that grows faster than the file
+    "superscript.bvh": (
+        lambda: bvh(2, 2, XZY, True).replace(b"CHANNELS 3", "CHANNELS \u00b2".encode()),
+        "cannot be read as BVH",
+    ),
     "names.bvh": (lambda: bvh(3000, 2, XZY, True), "read"),
     "materials.obj": (lambda: obj(f"usemtl m{k}\nf 1 2 3\n" for k in range(60_000)), "read"),
     "groups.obj": (lambda: obj(f"g g{k}\nf 1 2 3\n" for k in range(30_000)), "read"),

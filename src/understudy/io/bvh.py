@@ -127,7 +127,7 @@ def _describe(joint: _Joint, kind: str, words: list[str]) -> None:
         except ValueError:
             raise InputError(f"expected numbers, got {' '.join(words)[:60]!r}") from None
         return
-    count = int(words[0]) if words and words[0].isdigit() and len(words[0]) < 3 else -1
+    count = int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 3 else -1
     channels = [word.lower() for word in words[1:]]
     if count != len(channels) or len(set(channels)) != count or not set(channels) <= _CHANNELS:
         raise InputError(f"joint {joint.name!r}: CHANNELS {' '.join(words)[:80]} makes no sense")

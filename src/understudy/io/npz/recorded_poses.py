@@ -311,7 +311,7 @@ def _rest_pose(arrays: Arrays, clip: MeshClip, world: np.ndarray) -> tuple[Mesh,
     Without both, the first pose is the rest pose. One of them alone must be that of a pose.
     """
     mesh, poses = clip.mesh, clip.vertices
-    size = float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))
+    size = float(np.linalg.norm(np.ptp(mesh.vertices.astype(np.float64), axis=0)))
     if "rest_world_from_bone" not in arrays:
         pose, apart = nearest_pose(poses, mesh.vertices)
         if apart > 1e-4 * size:

@@ -365,7 +365,7 @@ def _header(text: bytes) -> tuple[str, list[_Element]]:
             continue
         if words[0] == "format" and order is None and len(words) > 1 and words[1] in _ORDERS:
             order = _ORDERS[words[1]]
-        elif words[0] == "element" and order and len(words) == 3 and words[2].isdigit():
+        elif words[0] == "element" and order and len(words) == 3 and words[2].isdecimal():
             elements.append(_Element(words[1], int(words[2]), []))
         elif words[0] == "property" and elements and len(words) in (3, 5):
             is_list = words[1] == "list" and len(words) == 5

@@ -211,7 +211,7 @@ def _read_texture(prim: Any, images: _Images) -> tuple[Texture | None, Any]:
     st = shader.GetInput("st")
     sources = st.GetConnectedSources()[0] if st else []
     read = UsdShade.Shader(sources[0].source.GetPrim()).GetInput("varname") if sources else None
-    digits = "".join(c for c in str(read.Get()) if c.isdigit()) if read else ""
+    digits = "".join(c for c in str(read.Get()) if c.isdecimal()) if read else ""
     numbers = {name: number for number, name in _WRAP.items()}
     sampler = {key: numbers.get(value(key, "repeat"), 10497) for key in ("wrapS", "wrapT")}
     return Texture({"": image}, int(digits or 0) % 8, sampler), scale
