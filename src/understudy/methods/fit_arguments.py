@@ -21,6 +21,7 @@ from understudy.system.progress import Progress
 
 _CALL = "fit(poses, rig=rig, progress=progress)"
 _FAR, _USUAL, _NAMED = 10, 0.95, 3  # see `usable_poses`
+_MOST_STORED = 4 << 30  # bytes of a store that are read to look at its poses
 _MEASURED_POSES, _LEAST_ERROR = 32, 1e-5  # of the height: what is smaller is rounding
 
 
@@ -77,16 +78,17 @@ def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
     """The poses without those that are far from all others, unless `keep_all`; they are named.
 
     A pose is far if it is 10 times as wide as 95 % of all: its few vertices would weigh more in
-    sums of squares than all others. Frames of a sequence are kept. A store, which a rig made, is
-    not looked at: it would be read as a whole.
+    sums of squares than all others. Frames of a sequence, and of a store, are kept. A large store
+    is not looked at: it would be read once more as a whole.
     """
-    if not isinstance(poses.vertices, np.ndarray):
+    stored = not isinstance(poses.vertices, np.ndarray)
+    if stored and 12 * poses.pose_count * poses.vertex_count > _MOST_STORED:
         return poses
     size = np.concatenate([np.ptp(block, axis=1).max(axis=1) for _, block in poses.pose_blocks()])
     usual = np.sort(size)[min(int(_USUAL * len(size)), len(size) - 2)]
     far = np.flatnonzero(size > _FAR * usual)
     bare = poses.skeleton is None and poses.controls is None
-    keep_all = keep_all or bare or len(size) < 3
+    keep_all = keep_all or bare or stored or len(size) < 3
     for pose in far[:_NAMED].tolist():
         shape = poses.read_poses(pose, pose + 1)[0]
         vertex = int(np.abs(shape - np.median(shape, axis=0)).max(axis=1).argmax())
