@@ -141,7 +141,7 @@ def test_controls_command(files, tmp_path, capsys):
     ranges = tmp_path / "ranges.toml"
     main(["controls", str(files / "arm.blend"), "--control", "upper.rot.*", "-o", str(ranges)])
     lines = ranges.read_text().splitlines()
-    names = [line.split('"')[1] for line in lines if line.startswith('"')]
+    names = [line.split('"')[1] for line in lines if line.startswith('"upper')]
     assert names == ["upper.rot.x", "upper.rot.y", "upper.rot.z"]
     ranges.write_text('"upper.rot.y" = [5, 10]\n')
     out = tmp_path / "arm.zarr"

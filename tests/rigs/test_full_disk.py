@@ -8,7 +8,7 @@ from store_files import contents
 
 from understudy.io import pose_store as store
 from understudy.jobs import Fit
-from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
 from understudy.rigs.sampling import SamplePlan
 from understudy.system.errors import FileError
 
@@ -79,11 +79,7 @@ def test_a_disk_that_is_full_when_a_fit_ends_keeps_the_training(disk, whole, tmp
 def test_a_read_only_store_is_read_and_not_written(disk, whole):
     half = disk / "half.zarr"
     rig = BendingRig()
-    values = PLAN.values(rig, rig.controls)
-    facts = store.provenance(whole)
-    kept = {k: facts[k] for k in ("rig", "plan", "understudy")}
-    sample = store.Sample(rig.mesh, rig.skeleton, rig.controls, values, kept)
-    store.create(half, sample, block=10)
+    store.create(half, SamplingJob.of(FillingRig, PLAN, None, 10).sample, block=10)
     store.write_block(half, 0, rig.evaluate(store.block_controls(half, 0)[1]))
     read_only(disk, True)
     try:

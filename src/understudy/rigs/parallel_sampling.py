@@ -85,8 +85,12 @@ def sample_poses(
     """
     job = SamplingJob.of(rig, plan, ranges, block)
     checks.between(1 if processes is None else processes, "processes", low=1)
-    with store.lock(path):
-        job.write(path, job.open_store(path, overwrite), processes, progress)
+    try:
+        with store.lock(path):
+            job.write(path, job.open_store(path, overwrite), processes, progress)
+    finally:
+        if isinstance(rig, str) and isinstance(job.rig, ExternalRig):  # it was built here
+            job.rig.close()
     return store.open_poses(path)
 
 
@@ -145,11 +149,12 @@ class SamplingJob:
 
         overwrite  replace the store, also where it could be continued
         """
+        sample = self.sample
         if store.occupied(path) and not overwrite:
-            missing = store.resume(path, self.sample)
-            need_same_rig(path, self.rig, self.sample.shown)
+            missing = store.resume(path, sample)
+            need_same_rig(path, self.rig, sample.shown)
             return missing
-        store.create(path, self.sample, self.block, overwrite=overwrite)
+        store.create(path, sample, self.block, overwrite=overwrite)
         return store.missing_blocks(path)
 
     @property
