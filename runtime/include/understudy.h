@@ -260,8 +260,8 @@ UNDERSTUDY_API int understudy_poses_bones(const understudy_model* model);
    model            one with `understudy_poses_bones`; else UNDERSTUDY_MISSING_ARGUMENT is returned
    controls         1 number per control, finite and at most 1e18 in magnitude; those of the rest
                     pose are `understudy_control_rest`
-   world_from_bone  receives 12 numbers per bone: pass it to `understudy_deform`. It must not overlap
-                    the controls
+   world_from_bone  receives 12 numbers per bone, for `understudy_deform`. It must not overlap the
+                    controls
 
    Does not allocate. Thread-safe. */
 UNDERSTUDY_API understudy_status understudy_pose_bones(const understudy_model* model,

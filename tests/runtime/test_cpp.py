@@ -419,8 +419,10 @@ def readme_blocks(language):
 def test_an_engine_finds_the_installed_library_as_the_readme_says(plain, clip_file, tmp_path):
     """The README's CMake lines build the example; its C++ lines compile, link and play."""
     run(tool("cmake"), "--install", plain, "--prefix", tmp_path / "prefix")
-    (lines, _), (snippet,) = readme_blocks("cmake"), readme_blocks("cpp")
+    (lines, _), (snippet, posed) = readme_blocks("cmake"), readme_blocks("cpp")
     head, body = snippet.split("\n", 1)
+    assert "understudy_free_scratch" in body
+    body = body.replace("understudy_free_scratch", f"{posed}\nunderstudy_free_scratch", 1)
     arrays = "static double bones[12000], controls[1]; static float positions[9000], normals[9000];"
     (tmp_path / "snippet.cpp").write_text(
         f"#include <cstdio>\n{head}\n{arrays}\nint main() {{\n{body}}}\n", encoding="utf-8"
