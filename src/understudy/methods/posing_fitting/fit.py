@@ -43,6 +43,7 @@ _NUMBERS = 250_000
 _MEASURED_POSES = 16
 _DRIVEN_POSES = 100, 3000  # the same for poses that tell how controls move bones
 _DRIVEN_NUMBERS = 1_000_000
+_MOST_CONTROLS = 300  # whole rigs with IK and switches have more, and no polynomials follow them
 _TESTED_POSES = 24
 _WORSE = 2.0  # mean error with bones from the controls, of that with the bones of the rig
 _FEWEST_POSES = 30  # with fewer, hardly any driver can be told from a coincidence
@@ -122,7 +123,10 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
         pelvis,
     )
     notes: tuple[str, ...] = ()
-    if poses.control_spec is not None and is_of_rig(poses.control_spec):
+    spec = poses.control_spec
+    if spec is not None and is_of_rig(spec) and spec.count > _MOST_CONTROLS:
+        notes = (f"{spec.count} controls are too many to tell how they move the bones",)
+    elif spec is not None and is_of_rig(spec):
         driven, notes = _driven_by_controls(deformer, poses, posing, study_of)
         if driven is not None:
             return driven
