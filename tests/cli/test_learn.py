@@ -261,7 +261,7 @@ def test_a_format_that_cannot_hold_the_character_does_not_stop_the_others(
     def refuse(character, path):
         if str(path).endswith(".ply"):
             raise InputError(f"{path}: it holds one clip")
-        write_character(character, path)
+        return write_character(character, path)
 
     monkeypatch.setattr(exports, "write_character", refuse)
     code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--to", "ply,npz,onnx")
