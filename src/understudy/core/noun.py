@@ -9,7 +9,6 @@ other arrays.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -63,6 +62,8 @@ def fingerprint(thing: object) -> str:
     >>> fingerprint((np.zeros(3), "a")) == fingerprint((np.zeros(3), "b"))
     False
     """
+    import hashlib  # slow to import, and players need no hashes
+
     digest = hashlib.sha256()
     for key, item in _leaves("", thing):
         is_array = isinstance(item, np.ndarray)

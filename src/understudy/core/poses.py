@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from hashlib import sha256
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -293,6 +292,8 @@ def content_of(noun: Noun) -> dict[str, str]:
     """Return hashes of what a noun holds, by the names of its fields."""
     found = {field.name: getattr(noun, field.name) for field in fields(noun)}  # type: ignore[arg-type]
     if isinstance(noun, Poses):  # they may be on disk, and more than memory holds
+        from hashlib import sha256  # slow to import, and players need no hashes
+
         digest = sha256()
         for _, block in noun.pose_blocks():
             digest.update(np.ascontiguousarray(block).data)

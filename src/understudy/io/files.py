@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -59,5 +58,7 @@ def files_of(path: Path) -> list[Path]:
 
 def file_hash(path: Path) -> str:
     """Sixteen hexadecimal digits that differ between two files."""
+    import hashlib  # slow to import, and players need no hashes
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
