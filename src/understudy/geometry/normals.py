@@ -101,6 +101,7 @@ class CornerNormals:
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors (...,3) of length one; zero stays zero."""
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    """Vectors (...,3) of length one; zero stays zero, and so do those whose length overflows."""
+    with np.errstate(over="ignore"):
+        length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)

@@ -58,6 +58,9 @@ def run(request: dict[str, Any]) -> int:
         return _report(request, f"cannot be read as USD: {_first_error(problem, path)}"[:500])
     except UnicodeError:
         return _report(request, "cannot be read as USD: it has text that is not UTF-8")
+    except (TypeError, IndexError) as problem:  # USD gives what a file says, whatever its schema
+        said = f"cannot be read as USD: a value is not of the type of its name: {problem}"
+        return _report(request, said[:500])
     except MemoryError:
         return _report(request, f"needs more than {memory >> 20:,} MB of memory to be read")
     return 0
