@@ -6,6 +6,7 @@ options name are copied into the folder of the job.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ import typer
 
 from understudy.cli.added_options import with_memory, with_threads
 from understudy.cli.options import RIG_HELP, Out
-from understudy.cli.sample import STORE_SUFFIX, sample
+from understudy.cli.sample import STORE_SUFFIX, blender_options, sample
 from understudy.io.files import write_json
 from understudy.jobs.farm import (
     TEMPLATE,
@@ -26,7 +27,6 @@ from understudy.jobs.farm import (
 )
 from understudy.jobs.folder import make_folder
 from understudy.jobs.source import load_asked
-from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.chunk_sampling import need_blocks
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.sampling import SamplePlan, read_modes
@@ -93,13 +93,8 @@ def _sample_options(rig: str, store: Path, words: Sequence[str]) -> dict[str, An
 
 def _job(rig: str, given: Mapping[str, Any]) -> SamplingJob:
     """The job that the chunks will run; this reads the rig, so a wrong one is noticed here."""
-    asked = BlenderOptions(
-        tuple(given["meshes"]),
-        tuple(given["patterns"]),
-        given["trust_scripts"],
-        given["ignore_drivers"],
-        given["modifiers"],
-    )
+    names = inspect.signature(blender_options).parameters
+    asked = blender_options(*(given[name] for name in names))
     loaded = load_asked(rig, asked, TerminalProgress())
     modes = {} if given["modes"] is None else read_modes(given["modes"], loaded.controls)
     plan = SamplePlan(given["count"], given["seed"], modes)

@@ -11,7 +11,7 @@ from understudy import jobs
 from understudy.cli import options, sample
 from understudy.cli.output import file_text, print_measured
 from understudy.io.registry import format_of
-from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
+from understudy.rigs.blender.options import MODIFIERS
 from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 
@@ -122,16 +122,9 @@ def learn(
         full_precision=full_precision,
         overwrite=overwrite,
         reading=options.read_options(up, unit, frame_rate, rest, cache, clip, meshes, frame_offset),
-        blender=BlenderOptions(
-            tuple(meshes),
-            tuple(patterns),
-            trust_scripts,
-            ignore_drivers,
-            modifiers,
-            collections=tuple(collections),
-            animations=tuple(animations),
-            libraries=sample.moved(libraries),
-            simulations=simulations,
+        blender=sample.blender_options(
+            *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
+            *(collections, animations, libraries, simulations),
         ),
         progress=progress,
     )

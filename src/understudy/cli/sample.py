@@ -170,16 +170,9 @@ def sample(
             f"{out.with_suffix(STORE_SUFFIX).name}"
         )
     progress = TerminalProgress()
-    asked = BlenderOptions(
-        tuple(meshes),
-        tuple(patterns),
-        trust_scripts,
-        ignore_drivers,
-        modifiers,
-        collections=tuple(collections),
-        animations=tuple(animations),
-        libraries=moved(libraries),
-        simulations=simulations,
+    asked = blender_options(
+        *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
+        *(collections, animations, libraries, simulations),
     )
     loaded = load_asked(rig, asked, progress)
     if isinstance(loaded, BlenderRig):
@@ -230,13 +223,33 @@ def sample(
     )
 
 
-def moved(libraries: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What --library says: (OLD, NEW) of each."""
-    pairs = [tuple(text.split("=", 1)) for text in libraries]
-    for text, pair in zip(libraries, pairs):
-        if len(pair) != 2 or not all(pair):
+def blender_options(
+    meshes: Sequence[str],
+    patterns: Sequence[str],
+    trust_scripts: bool,
+    ignore_drivers: bool,
+    modifiers: str,
+    collections: Sequence[str],
+    animations: Sequence[str],
+    libraries: Sequence[str],
+    simulations: bool,
+) -> BlenderOptions:
+    """What the options of a command say of a .blend file; parameters as those of `sample`."""
+    moved = [(old, new) for old, _, new in (text.partition("=") for text in libraries)]
+    for text, pair in zip(libraries, moved):
+        if not all(pair):
             raise InputError(f"--library {text}: expected OLD=NEW, two paths or starts of paths")
-    return tuple((pair[0], pair[1]) for pair in pairs)
+    return BlenderOptions(
+        tuple(meshes),
+        tuple(patterns),
+        trust_scripts,
+        ignore_drivers,
+        modifiers,
+        collections=tuple(collections),
+        animations=tuple(animations),
+        libraries=tuple(moved),
+        simulations=simulations,
+    )
 
 
 def controls(
@@ -258,16 +271,9 @@ def controls(
 
     Edit the file and pass it to `sample --ranges`.
     """
-    asked = BlenderOptions(
-        tuple(meshes),
-        tuple(patterns),
-        trust_scripts,
-        ignore_drivers,
-        modifiers,
-        collections=tuple(collections),
-        animations=tuple(animations),
-        libraries=moved(libraries),
-        simulations=simulations,
+    asked = blender_options(
+        *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
+        *(collections, animations, libraries, simulations),
     )
     only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
     loaded = load_asked(rig, asked if is_blend(rig) else only_names, TerminalProgress())
