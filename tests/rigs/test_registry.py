@@ -86,6 +86,22 @@ def test_a_class_in_a_file_needs_no_name_and_no_animations(folder, monkeypatch):
     assert rig.evaluate([[1.0]]).vertices.max() == 3
 
 
+def test_two_rigs_each_with_a_module_of_the_same_name_beside_them(tmp_path, monkeypatch):
+    """The second moved by the first's rules: `import` gives the module that it has already."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    files = []
+    for height in (2.0, 5.0):
+        home = tmp_path / str(height)
+        (home / "parts_of_it").mkdir(parents=True)
+        (home / "parts_of_it" / "size.py").write_text(f"HEIGHT = {height}\n")
+        (home / "height_of_it.py").write_text("from parts_of_it.size import HEIGHT\n")
+        (home / "lid.py").write_text(textwrap.dedent(MINIMAL.format(beside="height_of_it")))
+        files.append(home / "lid.py")
+    for file, height in [*zip(files, (2, 5)), *zip(files, (2, 5))]:
+        assert load_rig(f"{file}:Lid").evaluate([[1.0]]).vertices.max() == 1 + height
+    assert sys.path.count(str(files[0].parent)) == 1
+
+
 def test_a_function_that_builds_a_rig(folder):
     assert load_rig(f"{folder}/lid.py:make").mesh.vertices.max() == 2
 

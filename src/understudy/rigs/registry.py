@@ -34,6 +34,8 @@ from understudy.system.errors import InputError
 from understudy.system.plugins import load_plugin, plugins
 
 GROUP = "understudy.rigs"
+# What the names of the modules of rigs' files begin with.
+_MODULE = "understudy_rig_"
 # The characters that come with Understudy, in a package of their own.
 _CHARACTERS = ("human", "face")
 _NEEDED = "a rig needs `mesh`, `skeleton` (or None), `controls` and `evaluate(values) -> Poses`"
@@ -183,13 +185,12 @@ def _file_module(where: str, text: str) -> ModuleType:
     if not path.is_file():
         raise InputError(f"{text}: there is no file {where}")
     # The same in every process, so that errors of the rig's own classes travel between them.
-    name = f"understudy_rig_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"{_MODULE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{text}: {where} cannot be imported; expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # modules beside the file, as when it is run as a script
+    _import_from(path.parent)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -197,6 +198,27 @@ def _file_module(where: str, text: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _import_from(folder: Path) -> None:
+    """Lets a rig's file import the modules beside it, as when it is run as a script.
+
+    Two rigs may each have a `helper.py`: that of a rig loaded earlier, from another folder, is
+    forgotten, or this rig would move by the other's rules.
+    """
+    loaded = [module for name, module in sys.modules.items() if name.startswith(_MODULE)]
+    others = {Path(str(module.__file__)).parent for module in loaded} - {folder}
+    for name in list(sys.modules):
+        top = name.partition(".")[0]
+        file = Path(getattr(sys.modules[name], "__file__", None) or "")
+        of_another = any(file == o / f"{top}.py" or file.is_relative_to(o / top) for o in others)
+        if of_another and ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
+            del sys.modules[name]
+    # After every installed module, before the folders of other rigs.
+    paths = [str(other) for other in others]
+    first = next((k for k, entry in enumerate(sys.path) if entry in paths), len(sys.path))
+    if str(folder) not in sys.path[:first]:
+        sys.path[first:] = [str(folder), *(e for e in sys.path[first:] if e != str(folder))]
 
 
 def _offered(module: ModuleType) -> str:
