@@ -99,6 +99,19 @@ def test_pose_does_not_depend_on_the_poses_before(arm, values, poses):
     assert np.abs(poses.vertices[3] - poses.vertices[7]).max() > 0.05
 
 
+def test_channels_that_were_set_before_are_at_rest(arm, values, poses):
+    """Calibration leaves bones turned that are no controls; they stayed so in one process of two."""
+    with arm.sibling() as rig:
+        rig.evaluate(values[:1])
+        session, channels = rig._running(), list(rig._facts.channels)
+        some = [next(one for one in channels if one["kind"] == "rotation")]
+        session.ask({"request": "channels", "channels": some})
+        at_rest = np.array([[one["rest"] for one in some]])
+        _, found = session.ask({"request": "evaluate"}, {"values": at_rest})
+    rest = arm.evaluate(arm.controls.rest[None]).vertices
+    assert np.abs(found["vertices"] - rest).max() < 1e-6
+
+
 def test_property_drives_the_shape_key(arm):
     rest = arm.controls.rest[None]
     thick = rest.copy()

@@ -63,6 +63,8 @@ class OpenRig:
 
     def use(self, channels):
         """Set these channels from now on."""
+        self.setter = ChannelSetter([])
+        self.reset()  # a setter keeps all others as it finds them
         self.setter = ChannelSetter(channels)
         self.setter.quick = self.quick_is_enough()
         self.reset()
