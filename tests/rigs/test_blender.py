@@ -100,7 +100,7 @@ def test_pose_does_not_depend_on_the_poses_before(arm, values, poses):
 
 
 def test_channels_that_were_set_before_are_at_rest(arm, values, poses):
-    """Calibration leaves bones turned that are no controls; they stayed so in one process of two."""
+    """Calibration turns bones that are no controls; in the process that did it they stayed so."""
     with arm.sibling() as rig:
         rig.evaluate(values[:1])
         session, channels = rig._running(), list(rig._facts.channels)

@@ -96,7 +96,7 @@ def calibrated(names=tuple(CHANNELS), curves=None, asked=False, change=()):
     size = float(np.linalg.norm(np.ptp(REST, axis=0)))
     edges = np.stack([np.arange(80), np.arange(1, 81)], axis=1)
     parents = np.array([-1, 0, 1, 2])
-    rest = RestState(vertices, edges, bones, BONES, parents, size, "cm", skin, False)
+    rest = RestState(vertices, edges, bones, BONES, parents, size, "cm", skin)
     if curves is not None:
         curves = np.array(
             [[dict(row).get(one["name"], one["rest"]) for one in channels] for row in curves]

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 
 from understudy import Skin
+from understudy.methods import method_type
 from understudy.methods.correctives.features import varying_features
 from understudy.methods.correctives.inputs import units_from_data, units_from_rig
 from understudy.methods.skin_fitting.displacements import displace
@@ -77,3 +80,18 @@ def test_a_live_rig_tells_which_bones_and_controls_move_which_vertices():
     assert needs[:, flex].all()  # it swells the whole tube
     assert not needs[0, 2]  # the base does not see the tip's bone turn
     assert needs.shape == (2, 3 + rig.controls.count)
+
+
+def test_what_nothing_predicts_reads_the_bones_of_its_skin():
+    """It read all 152 bones and 637 controls of a rig, and its networks learned noise of them."""
+    rig = load_rig("tube")
+    poses = rig.evaluate(gaussian(rig.controls, 120, seed=0))
+    skin = method_type("lbs")(method_type("lbs").Config()).fit(poses)
+    noise = np.random.default_rng(1).normal(0, 0.1, poses.vertices.shape)
+    noisy = replace(poses, vertices=skin.deform(poses.world_from_bone) + noise.astype(np.float32))
+    kind = method_type("corrected_skin")
+    options = {"regions": 1, "networks": 1, "epochs": 1, "hidden": (4,), "guard": False}
+    deformer = kind(kind.Config(inputs="data", controls="all", **options)).fit(noisy)
+    bones = 12 * deformer.skeleton.bone_count
+    assert len(deformer.nets[0].inputs)
+    assert (deformer.features.columns[deformer.nets[0].inputs] < bones).all()

@@ -98,8 +98,12 @@ def select_inputs(
             session.progress,
         )
         needs[:, : found.shape[1]] = found
-    # A group that moves although no single unit moves it reads every unit.
-    needs[~(needs & units.varying).any(axis=1)] = True
+    # A group that moves although no single unit moves it reads the bones of its skin.
+    for g in np.flatnonzero(~(needs & units.varying).any(axis=1)):
+        if session.skin is not None:
+            index, weight = session.skin.bone_index[groups[g]], session.skin.weight[groups[g]]
+            needs[g, index[weight > 0]] = True
+    needs[~(needs & units.varying).any(axis=1)] = True  # none of these moves: every unit
     return [table.inputs_of(row) for row in needs]
 
 

@@ -15,7 +15,8 @@ it does:
 - A channel whose range nobody declares gets one from how far it moves the mesh, compared with the
   size of the region that it moves.
 - A control is numeric if it moves the mesh other than through the bones: the bones stand still, or
-  (bendy bones, custom properties, shape keys) skinning by them does not explain the motion.
+  (custom properties, shape keys) skinning by them does not explain the motion. Whether controls of
+  bones that bend say more than their matrices is decided by held-out poses.
 
 Values of keyed channels widen the ranges: training must cover the animations of the file.
 """

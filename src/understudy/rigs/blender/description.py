@@ -172,7 +172,6 @@ def _describe(
         float(np.linalg.norm(np.ptp(mesh.vertices, axis=0))),
         mesh.unit,
         skin,
-        bendy=bool(header["bendy"]) and not options.bendy,
     )
     result = calibrate(
         channels,

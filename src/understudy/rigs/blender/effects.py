@@ -40,7 +40,6 @@ class RestState:
     size      of the mesh
     unit      of lengths
     skin      the weights of the file, or None where they do not apply
-    bendy     whether bones bend, so that their matrices do not tell their shape
     """
 
     vertices: np.ndarray
@@ -51,7 +50,6 @@ class RestState:
     size: float
     unit: str
     skin: Skin | None
-    bendy: bool
 
     @cached_property
     def pairs(self) -> np.ndarray:
@@ -271,7 +269,7 @@ class _Measure:
         return bool(np.abs(a @ turn - b).max() < 0.01 * moved)
 
     def _is_numeric(self, motion: np.ndarray, bones: np.ndarray, channel: Channel) -> bool:
-        if not (self._rest.bendy or channel["kind"] in ("property", "shape_key")):
+        if channel["kind"] not in ("property", "shape_key"):
             return False
         skinned = self._skin(bones)
         if skinned is None or self._skinned is None:

@@ -111,7 +111,6 @@ class OpenRig:
             "materials": materials,
             "bones": self.shapes.bone_names,
             "parents": self.shapes.bone_parents,
-            "bendy": self.shapes.bendy_count(),
             "channels": self.found,
             "actions": [action.name for action in self.actions],
             "frame_rate": render.fps / render.fps_base,

@@ -176,11 +176,6 @@ class Shapes:
             "preserve_volume": np.array([bool(preserve) and all(preserve)]),
         }
 
-    def bendy_count(self):
-        """How many of the bones bend."""
-        rows = {(int(a), int(k)) for a, k in self.bone_index}
-        return sum(self.armatures[a].data.bones[k].bbone_segments > 1 for a, k in rows)
-
 
 def segment_joints(segments, wanted):
     """Which joints between the segments of a bendy bone are bones: at most `wanted`, evenly."""
