@@ -276,7 +276,9 @@ def understudy(data, rng):
     else:
         inner = json.loads(root["__metadata__"]["understudy"])
         edited(inner, rng)
-        root["__metadata__"]["understudy"] = json.dumps(inner)
+        told = json.dumps(inner).encode()
+        told = twice(told, rng) if rng.random() < 0.05 else told
+        root["__metadata__"]["understudy"] = told.decode()
     text = json.dumps(root).encode()
     text = twice(text, rng) if rng.random() < 0.05 else text
     return len(text).to_bytes(8, "little") + text + body

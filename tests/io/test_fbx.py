@@ -343,6 +343,21 @@ def test_indices_out_of_range_are_refused(files, tmp_path, field, problem):
         read_character(tmp_path / "bad.fbx")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("Vertices", "1.7e308"), ("Transform", "1e38"), ("KeyValueFloat", "3e38")],
+)
+def test_numbers_that_overflow_are_refused_without_a_warning(files, tmp_path, field, value):
+    """Warnings are errors here; keys overflow only where vertices are made of them."""
+    text = (files / "maya_game_sausage_7500_ascii_spin.fbx").read_text()
+    extreme = lambda found: found[1] + re.sub(r"(^|,)[^,]+", rf"\g<1>{value}", found[2])
+    text, count = re.subn(rf"({field}: \*\d+ \{{\s*a: )([^}}]*)", extreme, text)
+    assert count
+    (tmp_path / "bad.fbx").write_text(text)
+    with pytest.raises(FileError, match=r"bad\.fbx: .*NaN or infinite"):
+        read_poses(tmp_path / "bad.fbx")
+
+
 def test_two_objects_of_one_number_are_refused(files, tmp_path):
     text = (files / "maya_game_sausage_7500_ascii_spin.fbx").read_text()
     first, second = re.findall(r"^\tModel: (\d+),", text, re.MULTILINE)[:2]
