@@ -4,6 +4,7 @@ A mutation that knows the structure keeps what surrounds the damage sound (sizes
 that readers get past their first check.
 """
 
+import copy
 import io
 import json
 import re
@@ -153,7 +154,7 @@ def edited(root, rng):
             other, name = rng.choice(all_of)
             holder[key] = json.loads(json.dumps(other[name]))
         else:
-            holder[key] = rng.choice(VALUES)
+            holder[key] = copy.deepcopy(rng.choice(VALUES))  # a later change may be inside
 
 
 def twice(text, rng):
