@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 from understudy import InputError
 from understudy.system.progress import SILENT
@@ -141,8 +141,10 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_not_used(tmp_path):
     assert np.array_equal(
         other.training_curve, train(*problem(seed=5), SHORT, SILENT).training_curve
     )
-    checkpoint.write_bytes(foreign[: len(foreign) // 2])
-    assert len(train(x, tasks, SHORT, SILENT, checkpoint).training_curve) == SHORT.epochs
+    nested = save({"a": torch.zeros(1)}, metadata={"checkpoint": "[" * 100_000})
+    for damaged in (foreign[: len(foreign) // 2], nested):
+        checkpoint.write_bytes(damaged)
+        assert len(train(x, tasks, SHORT, SILENT, checkpoint).training_curve) == SHORT.epochs
 
 
 def flipped_bit(found):

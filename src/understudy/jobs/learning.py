@@ -193,7 +193,7 @@ def learn(
         "held_out": list(held_out),
         "without": list(parts.without),
         "part_errors": dict(parts.errors),
-        "ranges": None if ranges is None else file_facts([ranges]),
+        "ranges": None if ranges is None else file_facts({Path(ranges).name: Path(ranges)}),
         "full_precision": full_precision,
     }
     folder = JobFolder(Path(out), source.name, facts, overwrite)

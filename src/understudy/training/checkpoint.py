@@ -77,7 +77,7 @@ class Checkpoint:
             curves: Curves = about["curves"]
             if about["sum"] != _sum(curves, tensors) or not self._fits(tensors):
                 return []
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError, RecursionError):
             return []  # damaged: start again
         for number, (parameter, optimizer) in enumerate(self._parameters):
             parameter.data.copy_(tensors[f"weight.{number}"])
