@@ -31,8 +31,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,15 +38,9 @@ import scipy.sparse as sp
 
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.error_norms import weight_error
+from understudy.methods.compiled import compiled_part
 from understudy.methods.sparse_skinning.dense import Examples
-from understudy.system.errors import MissingDependencyError
 from understudy.system.progress import SILENT, Progress
-
-compiled: ModuleType | None
-try:
-    compiled = import_module("understudy.methods.sparse_skinning._two_layer")
-except ImportError:  # installed without a compiler
-    compiled = None
 
 _CONVERGED = 1e-4  # relative decrease of the error over a relocation below which the fit ends
 _RELOCATED = 0.05  # fraction of the atoms that are relocated at a time
@@ -245,17 +237,12 @@ class _Solver:
         order: np.ndarray,
         coupled: bool = False,
     ):
-        if compiled is None:
-            raise MissingDependencyError(
-                "two_layer needs its compiled part, which this installation lacks; install "
-                "understudy again where a C++ compiler is available"
-            )
         graph = adjacency[order][:, order].tocsr()
         graph.sort_indices()
         shells = connected_components(graph)
         self.scheme = scheme
         self.objective, self.back = objective, np.argsort(order)
-        self.core: Any = compiled.Factorization(
+        self.core: Any = compiled_part("sparse_skinning._two_layer").Factorization(
             point=np.ascontiguousarray(objective.point[order], np.float32),
             target=np.ascontiguousarray(objective.target[order], np.float32),
             bones=np.ascontiguousarray(objective.bones, np.float64),
