@@ -132,8 +132,7 @@ class Method(Generic[ConfigType]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            cls.fit = _checked(cls.fit)  # type: ignore[method-assign]
+        cls.fit = _checked(inspect.unwrap(cls.fit), cls)  # type: ignore[method-assign]
 
     def __init__(self, config: ConfigType | None = None):
         self.config: ConfigType = self.Config() if config is None else config
@@ -153,8 +152,8 @@ class Method(Generic[ConfigType]):
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 
-def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
-    """`fit` with its arguments checked first, and with BLAS on one thread.
+def _checked(fit: Callable[..., Deformer], kind: type[Method]) -> Callable[..., Deformer]:
+    """The `fit` of a method with its arguments checked first, and with BLAS on one thread.
 
     Of a fit inside another fit, as of a candidate of `auto`, nothing is said.
     """
@@ -162,8 +161,8 @@ def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
     @functools.wraps(fit)
     def checked(self: Any, /, *arguments: Any, **options: Any) -> Deformer:
         if not isinstance(self, Method):
-            kind = fit.__qualname__.rpartition(".")[0]
-            raise InputError(f"fit: {kind} is a class; make an object of it: {kind}().fit(poses)")
+            name = kind.__qualname__
+            raise InputError(f"fit: {name} is a class; make an object of it: {name}().fit(poses)")
         check_fit(arguments, options, self.traits.asks_rig)
         poses = options.pop("poses", None) or arguments[0]
         with tasks.one_blas_thread():

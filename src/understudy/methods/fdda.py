@@ -50,7 +50,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.base import Limit, Traits
 from understudy.methods.correctives.components import find_groups
 from understudy.methods.correctives.config import SEAM_RINGS, CorrectivesConfig
@@ -60,7 +59,6 @@ from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.skins import RINGS, TAU, best_bone_skin
 from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)
@@ -148,10 +146,6 @@ class Fdda(SharingMethod[FddaConfig]):
         quick={"epochs": "40", "hidden": "32,32", "batch_size": "64"},
     )
     Config = FddaConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need a skeleton; `rig` selects inputs (`inputs`)."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, a region per bone, components, inputs, a network per region."""

@@ -36,7 +36,6 @@ from understudy.methods.skin_fitting.skin_weights import (
 )
 from understudy.rigs.base import Rig
 from understudy.system import checks
-from understudy.system.progress import SILENT, Progress
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
 
@@ -66,10 +65,6 @@ class Lbs(SharingMethod[LbsConfig]):
     name = "lbs"
     traits = Traits(needs_bones=True)
     Config = LbsConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A linear skin with weights for every vertex; `poses` must have a skeleton."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """`fit` of poses about which something may be known."""

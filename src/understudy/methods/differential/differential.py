@@ -44,7 +44,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.base import Traits
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.correctives.features import FeatureTable
@@ -69,7 +68,6 @@ from understudy.methods.differential.validation import (
     weigh_equations,
 )
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +105,6 @@ class Differential(SharingMethod[DifferentialConfig]):
         },
     )
     Config = DifferentialConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses` with bones, controls or both; `rig` gives skin and inputs."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Train the networks, and fold the reconstruction into the bases."""
