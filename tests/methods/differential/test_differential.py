@@ -14,7 +14,6 @@ from understudy.methods.correctives.skins import (
 )
 from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.differential import Differential, fold, train_model
-from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
@@ -22,6 +21,7 @@ from understudy.rigs.base import PerturbableRig
 from understudy.rigs.sampling import gaussian
 from understudy.runtime.reference import pose_features
 from understudy.system.progress import SILENT, Progress, Task
+from understudy_benchmarks.baselines.local import Local, LocalConfig
 from understudy_benchmarks.baselines.pca_regression import PcaRegression
 
 SMALL = {
