@@ -176,9 +176,7 @@ CASES: dict[str, Fit] = {
     "differential: paper": _fit("differential", "tube", **_SPACE),
     "differential: paper-early": _fit("differential", "tube", **_SPACE | {"preset": "paper-early"}),
     "differential: metric": _fit("differential", "tube", metric="differential", **_NETWORKS),
-    "differential: anchors": _fit(
-        "differential", "bending", anchor_choice="pivot", anchor_nets="single", **_NETWORKS
-    ),
+    "differential: anchors": _fit("differential", "bending", anchor_nets="single", **_NETWORKS),
     "differential: parts": _parts("differential", sleeve=0.01),
     "local: vertices": _fit("local", "tube", loss_space="vertices", regions=1, **_NETWORKS),
     "corrected_skin: skin": _fit("corrected_skin", "tube", skin="blended", storage="float32"),

@@ -43,22 +43,13 @@ class TruncatedBasis:
     remap: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """Networks and bases of a deformer, and the number of coefficients so far."""
-
-    nets: list[Net]
-    bases: list[Basis]
-    coefficient_count: int
-
-
 def fold_regions(
     reconstruction: Reconstruction,
     regions: Sequence[Region],
     coefficients: Sequence[np.ndarray],
     trained: TrainedNets,
     tolerance: float,
-) -> Folded:
+) -> tuple[list[Net], list[Basis]]:
     """The networks and bases of regions with coefficients (T,P), truncated within `tolerance`."""
     neighbours = sp.csr_matrix(reconstruction.laplacian.symmetric != 0).astype(np.float64)
     bases: list[Basis] = []
@@ -85,7 +76,7 @@ def fold_regions(
         remaps[int(numbers[0])] = np.concatenate(transfers), np.arange(first, free)
     nets = [remapped(net, *remaps[int(net.outputs[0])]) for net in trained.nets]
     # A region that moves nothing has no coefficients left.
-    return Folded([net for net in nets if len(net.outputs)], bases, free)
+    return [net for net in nets if len(net.outputs)], bases
 
 
 def fold_anchors(
@@ -95,10 +86,10 @@ def fold_anchors(
     trained: TrainedNets,
     first_output: int,
     tolerance: float,
-) -> Folded:
+) -> tuple[list[Net], list[Basis]]:
     """The networks of the anchors from coefficient `first_output` on, and their basis in blocks."""
     if not len(anchors.moving):
-        return Folded([], [], first_output)
+        return [], []
     owner = np.empty(len(reconstruction.laplacian.degree), int)
     for number, region in enumerate(regions):
         owner[region.vertices] = number
@@ -111,7 +102,7 @@ def fold_anchors(
     nets = [replace(net, outputs=net.outputs + shift) for net in trained.nets]
     matrix = reconstruction.anchor_basis()[:, anchors.moving]
     bases = anchor_bases(matrix, (numbers + shift).reshape(-1, 3).T, blocks, size, tolerance)
-    return Folded(nets, bases, first_output + len(numbers))
+    return nets, bases
 
 
 def near_and_far(
