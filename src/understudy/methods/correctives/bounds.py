@@ -29,6 +29,7 @@ from understudy.core.features import unit_of
 from understudy.core.poses import Poses, evenly
 from understudy.rigs.sampling import range_of_motion_values
 from understudy.runtime.reference import deform_reference, pose_readings
+from understudy.training.held_out import in_motion
 
 _CLUSTERS = 8
 _ROUNDS = 8  # of k-means
@@ -37,7 +38,6 @@ _MOST_POSES = 1000  # for clusters; ranges use all of them
 _MARGIN = 0.5  # of the radius of the cloud, added to the radius of the clusters
 FADE_END = 3.0
 _SAMPLED_MARGIN = 0.25  # of the range of a coefficient, where poses are random
-_MOTION = 0.5  # poses are motion if neighbours differ less than this share of any two poses
 # The least size of a cloud: of the entries of a bone's matrix (0.2 is a turn by 8 degrees), and of
 # its position, relative to the height of the mesh.
 _LEAST_TURN, _LEAST_MOVE = 0.2, 0.01
@@ -82,7 +82,7 @@ def find_bounds(
     deformer: Deformer, readings: np.ndarray, added: np.ndarray | None = None
 ) -> Bounds:
     """Return the bounds by features of training poses (T,X), and of `added` ones (R,X)."""
-    sampled = not is_motion(readings)
+    sampled = not in_motion(readings)
     if added is not None:
         every = np.concatenate([readings, added])
     elif sampled:
@@ -104,23 +104,6 @@ def find_bounds(
         found.append(_cover(features, values, _sizes(deformer, features, values)))
     group, of_groups = _groups(deformer, unit_of_feature, units)
     return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
-
-
-def is_motion(readings: np.ndarray) -> bool:
-    """Return whether poses with features (T,X) follow each other in time.
-
-    >>> is_motion(np.sin(np.arange(100)[:, None] / 10))
-    True
-    >>> is_motion(np.random.default_rng(0).normal(size=(100, 3)))
-    False
-    """
-    if len(readings) < 3:
-        return True
-    spread = readings.std(axis=0, dtype=np.float64)
-    scaled = readings / np.where(spread > 0, spread, 1)
-    other = np.random.default_rng(0).permutation(len(scaled))
-    apart = lambda values: float(np.sqrt(np.square(values).sum(axis=1)).mean())
-    return apart(np.diff(scaled, axis=0)) < _MOTION * apart(scaled - scaled[other])
 
 
 class _Cover(NamedTuple):
@@ -235,11 +218,9 @@ def _readings(deformer: Deformer, poses: Poses) -> np.ndarray:
     """Return the features (T,X) of the poses, not clamped."""
     parts = []
     for start in range(0, poses.pose_count, _BLOCK_POSES):
-        part = slice(start, start + _BLOCK_POSES)
-        bones = None if poses.world_from_bone is None else poses.world_from_bone[part]
-        controls = None if poses.controls is None else poses.controls[part]
-        bones = None if deformer.skeleton is None else bones
-        parts.append(pose_readings(deformer, bones, controls))
+        part = poses.between(start, min(start + _BLOCK_POSES, poses.pose_count))
+        bones = None if deformer.skeleton is None else part.world_from_bone
+        parts.append(pose_readings(deformer, bones, part.controls))
     return np.concatenate(parts)
 
 

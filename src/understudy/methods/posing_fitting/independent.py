@@ -32,6 +32,7 @@ from understudy.geometry.bone_motion import (
     motion_of_bones,
 )
 from understudy.methods.posing_fitting.levers import Levers, tree_distances
+from understudy.training.held_out import in_motion
 
 KINDS = {"rotation": ROTATION, "stretch": STRETCH, "move": MOVE}  # in the order of the search
 _STEPS = 4  # bones this far apart in the skeleton are near
@@ -193,7 +194,7 @@ class _Search:
         self.study, self.found = study, found
         self.steps = tree_distances(study.joints.parents)
         count = len(study.motion)
-        animation = is_animation(study.motion[..., ROTATION].reshape(count, -1))
+        animation = in_motion(study.motion[..., ROTATION].reshape(count, -1))
         self.fitter = DriverFitter(count, far=not animation)
         self.share = _FOLLOWS_EXACTLY if animation else _FOLLOWS
 
@@ -337,15 +338,6 @@ class DriverFitter:
         assert best is not None
         degree, error = best
         return Fit(tuple(chosen) if degree else (), degree, error)
-
-
-def is_animation(motion: np.ndarray) -> bool:
-    """Return whether poses (T,n) follow each other as frames do, rather than being random."""
-    if len(motion) < 3:
-        return False
-    step = ((motion[1:] - motion[:-1]) ** 2).sum()
-    spread = ((motion - motion.mean(axis=0)) ** 2).sum()
-    return bool(step < 0.5 * 2 * spread)  # the steps of independent poses are twice the spread
 
 
 def _rms(values: np.ndarray) -> np.ndarray:
