@@ -34,9 +34,10 @@ Where it departs, and why:
 - Components come from 2,000 poses, not from all of them; a twentieth of the poses are kept out of
   training to measure the error.
 
-`--preset paper` undoes all of these. The paper does not state the number of epochs, the batch size
-or whether features are scaled; coefficients are scaled to unit size for training, and the preset
-ends before the constant learning rate makes networks diverge.
+`--preset paper` undoes all of these, but standardises: tanh saturates with translations in cm. The
+paper does not state the number of epochs, the batch size or whether features are scaled;
+coefficients are scaled to unit size for training, and the preset ends before the constant learning
+rate makes networks diverge.
 
 `notes/fdda.md` has the measurements behind these choices.
 """
@@ -69,7 +70,6 @@ class FddaConfig(CorrectivesConfig):
                          the paper uses 1.1 to 1.5
     features             varying (without the numbers of a bone that are constant) or all (12
                          numbers per bone, as in the paper)
-    standardise          bring each feature to mean 0 and size 1; false: as it is
     skin_rings           rings of edges over which the rigid skin blends at the borders of its
                          bones; 0: no blending, as in the paper
     seam_rings           rings of edges over which neighbouring networks are blended; 0: no
@@ -90,7 +90,6 @@ class FddaConfig(CorrectivesConfig):
             "basis_poses": None,  # 3.3.2: all poses of the training set
             "max_components": 300,  # 3.3.2: the error alone decides, and needs far fewer
             "features": "all",  # 3.2: 12 inputs per bone, the root is not one
-            "standardise": True,  # not mentioned; with translations in cm, tanh saturates
             "controls": "none",  # 5.1: deformations are a function of the skeleton
             "skin_rings": 0,  # 3.1.1: each vertex has a single bone
             "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
@@ -124,7 +123,6 @@ class FddaConfig(CorrectivesConfig):
     activation: str = "tanh"
     tau: float = TAU
     features: str = "varying"
-    standardise: bool = True
     input_poses: int = 5
     skin_rings: int = RINGS
     seam_rings: int = 3
@@ -132,7 +130,7 @@ class FddaConfig(CorrectivesConfig):
     @property
     def scaling(self) -> str:
         """How features are brought to a common size, as in `FeatureTable.of`."""
-        return "own" if self.standardise else "none"
+        return "own"
 
 
 class Fdda(SharingMethod[FddaConfig]):

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.methods.correctives.guard import with_used_outputs
+from understudy.methods.correctives.guard import with_bases
 from understudy.runtime.reference import coefficients_of, pose_readings
 
 _POSES = 200
@@ -93,21 +93,7 @@ class Components:
             moved = basis.matrix[:, columns].astype(np.float64) @ still.T
             shift[basis.vertices] += moved.reshape(len(basis.vertices), 3)
             if not columns.all():
-                bases.append(
-                    Basis(
-                        basis.vertices, basis.matrix[:, ~columns], basis.coefficients[..., ~columns]
-                    )
-                )
+                kept = basis.matrix[:, ~columns]
+                bases.append(Basis(basis.vertices, kept, basis.coefficients[..., ~columns]))
         mean = shift if deformer.mean is None else deformer.mean + shift
-        bounds = deformer.bounds
-        if bounds is not None:
-            read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
-            bounds = bounds.take(np.unique(np.concatenate(read)))
-        nets, bases = with_used_outputs(deformer.nets, bases)
-        return replace(
-            deformer,
-            nets=tuple(nets),
-            bases=tuple(bases),
-            bounds=bounds,
-            mean=mean.astype(np.float32),
-        )
+        return replace(with_bases(deformer, bases), mean=mean.astype(np.float32))

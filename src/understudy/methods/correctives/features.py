@@ -206,9 +206,9 @@ class FeatureTable:
         controls  as in `pose_features`
         features  all, varying or independent
         scaling   own (each feature has mean 0 and size 1), shared (and the translations of all
-                  joints share one size, since their sizes compare), entries (section 3.2.1 of the
+                  joints share one size, since their sizes compare) or entries (section 3.2.1 of the
                   differential paper: translations have mean 0 and size 1 together, the entries of a
-                  joint's matrix stay as they are) or none
+                  joint's matrix stay as they are)
         """
         raw, units = pose_features(poses, controls, constant=features == "all")
         if features == "independent":
@@ -220,8 +220,6 @@ class FeatureTable:
         centre, spread = standardisation.centre, standardisation.spread
         joints = units.columns < 12 * bones
         translations = joints & (units.columns % 4 == 3)
-        if scaling == "none":
-            centre[:], spread[:] = 0.0, 1.0
         if scaling == "shared" and translations.any():
             spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
         if scaling == "entries":

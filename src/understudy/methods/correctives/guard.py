@@ -27,11 +27,9 @@ def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.nd
     sums = np.zeros((2, len(size)))
     count = 0
     for where, true in poses.pose_blocks(_BLOCK):
-        bones, controls = (
-            None if values is None else values[where]
-            for values in (poses.world_from_bone, poses.controls)
-        )
-        error = np.linalg.norm(deformer.deform_reference(bones, controls) - true, axis=2)
+        some = poses.between(where.start, where.stop)
+        found = deformer.deform_reference(some.world_from_bone, some.controls)
+        error = np.linalg.norm(found - true, axis=2)
         sums[0] += np.bincount(labels, error.sum(axis=0, dtype=np.float64), len(size))
         sums[1] += np.bincount(labels, np.square(error).sum(axis=0, dtype=np.float64), len(size))
         count += len(error)
@@ -85,47 +83,31 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
         kept = chosen[basis.vertices] == 0
         if kept.any():
             matrix = basis.matrix.reshape(len(basis.vertices), 3, -1)[kept]
-            bases.append(
-                Basis(
-                    basis.vertices[kept],
-                    matrix.reshape(-1, basis.matrix.shape[1]),
-                    basis.coefficients,
-                )
-            )
-    read = [np.zeros(0, int), *(basis.coefficients for basis in bases)]
-    bounds = (
-        None if deformer.bounds is None else deformer.bounds.take(np.unique(np.concatenate(read)))
-    )
-    nets, bases = with_used_outputs(deformer.nets, bases)
-    return replace(
-        deformer,
-        bounds=bounds,
-        skin=Skin(index[chosen, rows], weight[chosen, rows]),
-        mean=mean,
-        nets=tuple(nets),
-        bases=tuple(bases),
-    )
+            flat = matrix.reshape(-1, basis.matrix.shape[1])
+            bases.append(Basis(basis.vertices[kept], flat, basis.coefficients))
+    skin = Skin(index[chosen, rows], weight[chosen, rows])
+    return replace(with_bases(deformer, bases), skin=skin, mean=mean)
 
 
-def with_used_outputs(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[Net], list[Basis]]:
-    """Networks with the outputs that some basis reads, renumbered without gaps, and the bases."""
+def with_bases(deformer: Deformer, bases: list[Basis]) -> Deformer:
+    """`deformer` with other bases of its coefficients, and of the latter those that some reads."""
     read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
     used = np.unique(np.concatenate(read))
-    kept_nets = []
-    for net in nets:
+    nets = []
+    for net in deformer.nets:
         kept = np.isin(net.outputs, used)
         if kept.any():
-            kept_nets.append(
-                Net(
-                    net.inputs,
-                    (*net.weights[:-1], net.weights[-1][kept]),
-                    (*net.biases[:-1], net.biases[-1][kept]),
-                    np.searchsorted(used, net.outputs[kept]),
-                    net.activation,
-                )
-            )
-    renumbered = [Basis(b.vertices, b.matrix, np.searchsorted(used, b.coefficients)) for b in bases]
-    return kept_nets, renumbered
+            weights = (*net.weights[:-1], net.weights[-1][kept])
+            biases = (*net.biases[:-1], net.biases[-1][kept])
+            outputs = np.searchsorted(used, net.outputs[kept])
+            nets.append(Net(net.inputs, weights, biases, outputs, net.activation))
+    numbered = lambda basis: replace(basis, coefficients=np.searchsorted(used, basis.coefficients))
+    return replace(
+        deformer,
+        nets=tuple(nets),
+        bases=tuple(map(numbered, bases)),
+        bounds=None if deformer.bounds is None else deformer.bounds.take(used),
+    )
 
 
 def _padded(rows: np.ndarray, width: int) -> np.ndarray:
