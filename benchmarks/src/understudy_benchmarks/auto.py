@@ -30,9 +30,9 @@ from understudy.evaluation.result import CaseResult
 from understudy.io.registry import read_sequence
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, candidates_of
-from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
-from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
-from understudy.methods.auto.walk import walk
+from understudy.methods.auto.fits import Lesson, MeasuredFits
+from understudy.methods.auto.sequences import sequence_candidates, walk_sequence
+from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.correctives.guard import mean_error
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
@@ -163,10 +163,9 @@ def _walked(budget: Budget, poses: Poses, asked: _Asked, request: Request, size:
     """The choice of `auto`."""
     if poses.skeleton is None and poses.controls is None:
         candidates = sequence_candidates(poses, request.seed, size.levels)
-        prediction = Prediction(poses.vertex_count, poses.pose_count)
-        return budget.best(walk_sequence(budget, candidates, asked, prediction))
+        return budget.best(walk_sequence(Walk(budget, asked), candidates, poses))
     levels = candidates_of(poses, request.seed, size.epochs, size.levels)
-    return budget.best(walk(budget, levels, asked))
+    return budget.best(walk(Walk(budget, asked), levels))
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -198,8 +197,8 @@ def _source_rows(
     """The rows of a source, and a sentence for each point of its sweep."""
     source = SOURCES[name](request, size, progress)
     poses = source.poses
-    settings = Settings(device=request.device)
-    fits = MeasuredFits(Lesson.of(poses, request.seed), source.rig, progress, settings)
+    lesson = Lesson.of(poses, request.seed)
+    fits = MeasuredFits(lesson, source.rig, progress, device=request.device)
     shared_s = fits.prepare()
     swept = [fits.whole(one) for one in sweep_of(poses, request.seed, size.epochs, size.levels)]
     sweep_s = shared_s + sum(one.seconds for one in swept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,10 +48,10 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
         return [*found, *others]
     networks = _few(_SHAPES, levels)
     middle = networks[min(_MIDDLE, len(networks) - 1)]
-    variants = {
+    variants: dict[str, dict[str, Any]] = {
         "fitted": {"skin": "fitted"},
         "blended": {"skin": "blended"},
-        "2-influences": {"influences": "2"},
+        "2-influences": {"influences": 2},
     }
     return [
         *(maker.skin(k) for k in SKIN_INFLUENCES),
@@ -65,7 +65,7 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
             maker.corrected(f"corrected_skin-{name}", middle, errors[-1], **options)
             for name, options in variants.items()
         ),
-        maker.plain("fdda", "fdda"),
+        maker.trained("fdda", "fdda"),
         *(maker.differential(f"differential-{h}", (24, h), errors[-1]) for h in (32, 96)),
     ]
 

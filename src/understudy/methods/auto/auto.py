@@ -7,23 +7,22 @@ clips of a recording, takes no part in any fit and measures all of them. The res
 deformers that were measured; it is not fitted again.
 
 Without a budget the result has no visible error, or else is what the method that suits the poses
-makes of all of them with its default options (`default_walk`).
+makes of all of them with its default options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.auto.budget import Budget, Measured, bytes_of, seconds_of
-from understudy.methods.auto.candidates import Maker, candidates_of
-from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
-from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
-from understudy.methods.auto.walk import default_walk, walk
+from understudy.methods.auto.candidates import candidates_of
+from understudy.methods.auto.fits import Lesson, MeasuredFits
+from understudy.methods.auto.sequences import sequence_candidates, walk_sequence
+from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.base import (
     AT_LEAST_ONE,
     POSITIVE,
@@ -103,13 +102,18 @@ class Auto(Method[AutoConfig]):
         config = self.config
         given = Budget.of(poses.mesh, config.max_error, config.max_ms, config.max_bytes)
         budget = Budget.unseen(poses.mesh) if given is None else given
-        kept = None if config.checkpoint is None else Path(config.checkpoint)
-        seconds = None if config.time is None else seconds_of(config.time)
         driven = poses.skeleton is not None or poses.controls is not None
         whole = given is None and driven
         lesson = Lesson.of_all(poses, config.seed) if whole else Lesson.of(poses, config.seed)
-        settings = Settings(seconds, kept, config.device, config.storage)
-        fits = MeasuredFits(lesson, rig, progress, settings)
+        fits = MeasuredFits(
+            lesson,
+            rig,
+            progress,
+            seconds=None if config.time is None else seconds_of(config.time),
+            kept=config.checkpoint,
+            device=config.device,
+            storage=config.storage,
+        )
         unit = poses.mesh.unit
 
         def show(found: list[Measured]) -> None:
@@ -121,20 +125,16 @@ class Auto(Method[AutoConfig]):
             progress.say("The weights of the file are exact, so nothing is fitted.")
             return with_budget(skin, budget, [own], own)
         fits.prepare()
+        run = Walk(budget, fits, show, own)
         if not driven:
-            found = walk_sequence(
-                budget,
-                sequence_candidates(poses, config.seed, config.levels),
-                fits,
-                Prediction(poses.vertex_count, poses.pose_count),
-                show,
-            )
-        elif whole:
-            maker = Maker(poses, config.seed, config.epochs)
-            found = default_walk(budget, maker.default_candidates(), fits, show, own)
+            sequences = sequence_candidates(poses, config.seed, config.levels)
+            found = walk_sequence(run, sequences, poses)
+        elif whole and run.kept:  # by the weights of the source
+            found = run.found
         else:
-            candidates = candidates_of(poses, config.seed, config.epochs, config.levels)
-            found = walk(budget, candidates, fits, show, own)
+            found = walk(
+                run, candidates_of(poses, config.seed, config.epochs, config.levels, whole)
+            )
         visible = whole and not any(budget.keeps(one) for one in found)
         best = min(found, key=lambda one: one.error) if visible else budget.best(found)
         progress.say(default_verdict(best, budget) if whole else verdict(best, budget, unit))
