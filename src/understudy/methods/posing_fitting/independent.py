@@ -55,21 +55,6 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted polynomial.
-
-    inputs  dofs
-    degree  0: constant
-    error   (k,) root mean square error, the larger of that on poses that were held out and that on
-            the others
-    """
-
-    inputs: tuple[int, ...]
-    degree: int
-    error: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
 class Study:
     """The poses in which dofs are looked for.
 
@@ -106,7 +91,8 @@ class Plan:
 
     bone: int
     channels: list[int]
-    fit: Fit
+    inputs: list[int]
+    degree: int
 
 
 @dataclass(eq=False)
@@ -179,11 +165,11 @@ def drivers_of(found: Independent, dofs: Dofs, study: Study) -> tuple[Driver, ..
     x = (np.stack(found.values, axis=1) - dofs.middle) / dofs.half
     drivers = []
     for plan in found.plans:
-        inputs = np.array(plan.fit.inputs, np.int32)
+        inputs = np.array(plan.inputs, np.int32)
         y = study.motion[:, plan.bone, plan.channels]
-        coefficients = refit(x[:, inputs], y, plan.fit.degree)
+        coefficients = _solve(products(x[:, inputs], plan.degree), y)
         channels = np.array(plan.channels, np.int32)
-        drivers.append(Driver(plan.bone, channels, inputs, plan.fit.degree, coefficients))
+        drivers.append(Driver(plan.bone, channels, inputs, plan.degree, coefficients))
     return tuple(drivers)
 
 
@@ -217,10 +203,11 @@ class _Search:
         own: list[int] = []
         near = self._near(bone)
         while left:
-            fit = self.fitter.fit(self._x(), motion[:, left], own, near, 0.02 * wanted)
-            wrong = fit.error * (fit.error > wanted)
+            x = np.stack(self.found.scaled, axis=1)  # all dofs so far
+            inputs, degree, error = self.fitter.fit(x, motion[:, left], own, near, 0.02 * wanted)
+            wrong = error * (error > wanted)
             if not wrong.any():
-                self.found.plans.append(Plan(bone, left, fit))
+                self.found.plans.append(Plan(bone, left, inputs, degree))
                 return
             own.append(self.add(bone, left.pop(int(wrong.argmax()))))
 
@@ -234,10 +221,6 @@ class _Search:
         alone = [(int(j),) for j in dofs]
         groups = [tuple(int(j) for j in dofs[bones[dofs] == b]) for b in np.unique(bones[dofs])]
         return alone + [group for group in groups if 1 < len(group) <= 3]
-
-    def _x(self) -> np.ndarray:
-        """Return all dofs so far in [-1,1], (T,D)."""
-        return np.stack(self.found.scaled, axis=1)
 
 
 class DriverFitter:
@@ -259,8 +242,11 @@ class DriverFitter:
 
     def fit(
         self, x: np.ndarray, y: np.ndarray, base: Sequence[int], near: Sequence[Group], good: float
-    ) -> Fit:
-        """Return the polynomial that predicts y.
+    ) -> tuple[list[int], int, np.ndarray]:
+        """Return the inputs and the degree of the polynomial that predicts y, and its error (k,).
+
+        The error is the root mean square, the larger of that on poses that were held out and that
+        on the others.
 
         x     (T,D) all dofs, in [-1,1]
         y     (T,k)
@@ -317,7 +303,9 @@ class DriverFitter:
             return float(np.sqrt((left**2).sum() / free)), left
         raise AssertionError
 
-    def _best_degree(self, x: np.ndarray, y: np.ndarray, chosen: list[int], good: float) -> Fit:
+    def _best_degree(
+        self, x: np.ndarray, y: np.ndarray, chosen: list[int], good: float
+    ) -> tuple[list[int], int, np.ndarray]:
         """Return the fit of the first good degree, or of that with the least held-out error."""
         inputs = x[:, chosen]
         best = None
@@ -337,17 +325,12 @@ class DriverFitter:
                 break
         assert best is not None
         degree, error = best
-        return Fit(tuple(chosen) if degree else (), degree, error)
+        return chosen if degree else [], degree, error
 
 
 def _rms(values: np.ndarray) -> np.ndarray:
     """Return the root mean square of each column; 0 without rows."""
     return np.sqrt((values**2).mean(axis=0)) if len(values) else np.zeros(values.shape[1])
-
-
-def refit(x: np.ndarray, y: np.ndarray, degree: int) -> np.ndarray:
-    """Return the coefficients (terms,k) of the polynomial of x (T,n) that fits y (T,k)."""
-    return _solve(products(x, degree), y)
 
 
 def _solve(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
