@@ -2,7 +2,7 @@
 
     validation_poses   some of a random sample: no network is trained on them
     clips_aside        whole clips of a recording, whose neighbouring frames are alike
-    held_out_blocks    every fifth of 25 blocks of time, to predict from the other four
+    held_out_blocks    blocks of time, to predict from the others
 
 `jobs.split` says what is held out of a fit as a whole.
 
@@ -18,19 +18,18 @@ import numpy as np
 from understudy.core.poses import Poses
 from understudy.training.schedule import Schedule
 
-_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
+_FIRST = 2  # block that is held out
 _FEWEST_FRAMES = 8
 _ROUNDING = 1e-5  # of the size of a number (at least 1): what varies less is still
 _ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
 
 
-def held_out_blocks(count: int) -> np.ndarray:
-    """(T,) bool: which of `count` poses are held out, in whole blocks of time.
+def held_out_blocks(count: int, blocks: int = 25, every: int = 5) -> np.ndarray:
+    """(T,) bool: which of `count` poses are held out: every so many of that many blocks of time.
 
     In an animation neighbouring frames are nearly equal.
     """
-    block = np.arange(count) * _BLOCKS // max(1, count)
-    return block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
+    return np.arange(count) * blocks // max(1, count) % every == _FIRST
 
 
 def validation_poses(count: int, schedule: Schedule) -> np.ndarray:

@@ -156,7 +156,7 @@ def _driven_by_controls(
     spec, values = poses.control_spec, poses.controls
     assert spec is not None
     assert values is not None
-    # As many poses as have that many numbers; neighbours of those kept out are kept out too.
+    # As many poses as have that many numbers.
     bones = posing.skeleton.bone_count
     chosen = evenly(poses.pose_count, int(np.clip(_DRIVEN_NUMBERS // bones, *_DRIVEN_POSES)))
     given = np.asarray(values[chosen])

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from understudy.core.poses import evenly
 from understudy.core.posing import Dofs, Driver, products, term_count
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
@@ -32,7 +33,7 @@ from understudy.geometry.bone_motion import (
     motion_of_bones,
 )
 from understudy.methods.posing_fitting.levers import Levers, tree_distances
-from understudy.training.held_out import in_motion
+from understudy.training.held_out import held_out_blocks, in_motion
 
 KINDS = {"rotation": ROTATION, "stretch": STRETCH, "move": MOVE}  # in the order of the search
 _STEPS = 4  # bones this far apart in the skeleton are near
@@ -232,13 +233,9 @@ class DriverFitter:
 
     def __init__(self, pose_count: int, far: bool):
         self.far = far
-        # Blocks of neighbouring poses are held out: neighbours in an animation are nearly equal.
-        block = np.arange(pose_count) * 16 // max(pose_count, 1)
-        self.held_out = block % 4 == 2
+        self.held_out = held_out_blocks(pose_count, 16, 4)
         self.learned = ~self.held_out
-        self.few = np.unique(
-            np.linspace(0, pose_count - 1, min(pose_count, _SELECTION_POSES)).astype(np.int64)
-        )
+        self.few = evenly(pose_count, _SELECTION_POSES)
 
     def fit(
         self, x: np.ndarray, y: np.ndarray, base: Sequence[int], near: Sequence[Group], good: float

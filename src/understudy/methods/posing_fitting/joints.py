@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from understudy.core.poses import evenly
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     ORDERS,
@@ -48,7 +49,7 @@ _NEAR = 0.002  # the same for a distance of the size
 def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> np.ndarray:
     """Return the bone (B,) that each follows in poses (T,B,3,4), -1 for roots; in any order."""
     parents = skeleton.parents.astype(np.int64)
-    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _CARRIED_POSES).astype(np.int64))
+    some = evenly(len(world_from_bone), _CARRIED_POSES)
     place = world_from_bone[some, :, :, 3]
     rest = skeleton.world_from_bone
     turn, _ = split_stretch(world_from_bone[some, :, :, :3] @ np.linalg.inv(rest[..., :3]))
@@ -196,7 +197,7 @@ def find_joints(
     """Return joints in poses (T,B,3,4) for parents (B,); the axes of `pelvis` are the world's."""
     count = skeleton.bone_count
     rest = skeleton.world_from_bone
-    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _POSES).astype(np.int64))
+    some = evenly(len(world_from_bone), _POSES)
     local, _, _ = local_rotations(world_from_bone[some], rest, parents)
     axes, _ = polar(rest[..., :3])
     reference = np.tile(np.eye(3), (count, 1, 1))
