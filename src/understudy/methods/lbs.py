@@ -95,13 +95,9 @@ class Lbs(SharingMethod[LbsConfig]):
 
 def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[str, float]:
     """Errors on evenly spaced poses among the `chosen` (n,), in the mesh's unit."""
-    _, world_from_bone = poses.need_bones("lbs")
-    measured = chosen[evenly(len(chosen), _MEASURED_POSES)]
+    some = poses.take(chosen[evenly(len(chosen), _MEASURED_POSES)])
+    _, world_from_bone = some.need_bones("lbs")
     summary = ErrorSummary(height=poses.mesh.height)
-    for where, block in poses.pose_blocks(32):
-        inside = measured[(measured >= where.start) & (measured < where.stop)]
-        if len(inside):
-            summary.add(
-                block[inside - where.start], deformer.deform_reference(world_from_bone[inside])
-            )
+    for where, block in some.pose_blocks(32):
+        summary.add(block, deformer.deform_reference(world_from_bone[where]))
     return summary.figures()

@@ -121,8 +121,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
         if basis.shape[1]:
             weight, bias = ridge_regression(table.standard, coefficients, config.ridge)
             numbers = np.arange(basis.shape[1])
-            fold = table.standardisation.fold
-            nets.append(fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
+            nets.append(table.fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
             bases.append(Basis(np.arange(poses.vertex_count), basis, numbers))
         deformer = Deformer(
             mesh=poses.mesh,

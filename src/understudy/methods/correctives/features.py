@@ -139,59 +139,19 @@ def varying_columns(values: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Standardisation:
-    """Brings features to mean 0 and a common size: (x - centre) / spread, both (X,) float64."""
-
-    centre: np.ndarray
-    spread: np.ndarray
-
-    @staticmethod
-    def of(values: np.ndarray) -> Standardisation:
-        """The mean and standard deviation of features (T,X), summed in float64.
-
-        >>> Standardisation.of(np.array([[1.0], [3.0]])).apply(np.array([[3.0]])).tolist()
-        [[1.0]]
-        """
-        spread = np.maximum(values.std(axis=0, dtype=np.float64), _LEAST_SPREAD)
-        return Standardisation(values.mean(axis=0, dtype=np.float64), spread)
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """Standardised features: (T,X) -> (T,X) float64."""
-        return (values - self.centre) / self.spread
-
-    def fold(
-        self,
-        inputs: np.ndarray,
-        weights: Sequence[np.ndarray],
-        biases: Sequence[np.ndarray],
-        outputs: np.ndarray,
-        activation: str,
-    ) -> Net:
-        """A net that reads raw features, from one trained on standardised features.
-
-        inputs           (n,) the features it reads
-        weights, biases  of its layers, (out,in) and (out,)
-        outputs          (P,) the coefficients it writes
-        The first layer takes up the standardisation, so that a runtime reads raw features.
-        """
-        first = weights[0] / self.spread[inputs]
-        bias = biases[0] - first @ self.centre[inputs]
-        return Net(inputs, (first, *weights[1:]), (bias, *biases[1:]), outputs, activation)
-
-
-@dataclass(frozen=True, eq=False)
 class FeatureTable:
     """The features of the training poses.
 
-    units            their columns and units
-    standardisation  centre and spread of each
-    low, high        (X,) float64, range over the poses
-    standard         (T,X) float32, standardised
-    added            (R,X) float32, the same of range-of-motion poses; None where there are none
+    units           their columns and units
+    centre, spread  (X,) float64: (x - centre) / spread has mean 0 and a common size
+    low, high       (X,) float64, range over the poses
+    standard        (T,X) float32, standardised
+    added           (R,X) float32, the same of range-of-motion poses; None where there are none
     """
 
     units: FeatureUnits
-    standardisation: Standardisation
+    centre: np.ndarray
+    spread: np.ndarray
     low: np.ndarray
     high: np.ndarray
     standard: np.ndarray
@@ -216,8 +176,8 @@ class FeatureTable:
             units = FeatureUnits(units.columns[kept], units.unit[kept], units.count)
         values = raw[:, units.columns].astype(np.float64)
         bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
-        standardisation = Standardisation.of(values)
-        centre, spread = standardisation.centre, standardisation.spread
+        centre = values.mean(axis=0, dtype=np.float64)
+        spread = np.maximum(values.std(axis=0, dtype=np.float64), _LEAST_SPREAD)
         joints = units.columns < 12 * bones
         translations = joints & (units.columns % 4 == 3)
         if scaling == "shared" and translations.any():
@@ -230,9 +190,9 @@ class FeatureTable:
         # Scaled to size 1, the rounding errors of a constant would be an input.
         still = ~varying_columns(values) & ~(joints & (scaling == "entries"))
         spread[still] = 1.0
-        standard = standardisation.apply(values).astype(np.float32)
+        standard = ((values - centre) / spread).astype(np.float32)
         low, high = values.min(axis=0), values.max(axis=0)
-        return FeatureTable(units, standardisation, low, high, standard)
+        return FeatureTable(units, centre, spread, low, high, standard)
 
     def with_added(self, more: Poses) -> FeatureTable:
         """The table with the features of range-of-motion poses, which widen their range."""
@@ -243,7 +203,7 @@ class FeatureTable:
             self,
             low=np.minimum(self.low, values.min(axis=0)),
             high=np.maximum(self.high, values.max(axis=0)),
-            added=self.standardisation.apply(values).astype(np.float32),
+            added=((values - self.centre) / self.spread).astype(np.float32),
         )
 
     @property
@@ -261,9 +221,26 @@ class FeatureTable:
 
     def raw(self, poses: np.ndarray) -> np.ndarray:
         """The raw features of some poses (t,): (t,X) float32."""
-        standardisation = self.standardisation
-        values = self.standard[poses] * standardisation.spread + standardisation.centre
-        return values.astype(np.float32)
+        return (self.standard[poses] * self.spread + self.centre).astype(np.float32)
+
+    def fold(
+        self,
+        inputs: np.ndarray,
+        weights: Sequence[np.ndarray],
+        biases: Sequence[np.ndarray],
+        outputs: np.ndarray,
+        activation: str,
+    ) -> Net:
+        """A net that reads raw features, from one trained on standardised features.
+
+        inputs           (n,) the features it reads
+        weights, biases  of its layers, (out,in) and (out,)
+        outputs          (P,) the coefficients it writes
+        The first layer takes up the standardisation, so that a runtime reads raw features.
+        """
+        first = weights[0] / self.spread[inputs]
+        bias = biases[0] - first @ self.centre[inputs]
+        return Net(inputs, (first, *weights[1:]), (bias, *biases[1:]), outputs, activation)
 
     def clamped(self, margin: float | None) -> Features:
         """The features of the deformer, clamped to their range.

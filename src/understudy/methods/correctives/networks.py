@@ -85,7 +85,7 @@ def train_networks(
     from understudy.training.trainer import train
 
     schedule = session.schedule() if schedule is None else schedule
-    fold, standard = table.standardisation.fold, table.standard
+    fold, standard = table.fold, table.standard
     displaced = session.added_displacements
     more = None if displaced is None else table.added  # (R,X)
     training = np.setdiff1d(np.arange(len(standard)), validation_poses(len(standard), schedule))

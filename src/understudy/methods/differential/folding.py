@@ -101,7 +101,12 @@ def fold_anchors(
     shift = first_output - int(numbers[0])
     nets = [replace(net, outputs=net.outputs + shift) for net in trained.nets]
     matrix = reconstruction.anchor_basis()[:, anchors.moving]
-    bases = anchor_bases(matrix, (numbers + shift).reshape(-1, 3).T, blocks, size, tolerance)
+    outputs = (numbers + shift).reshape(-1, 3).T  # of x, y and z of each anchor
+    bases = []
+    for block in blocks:  # with the vertices that it moves
+        rows = np.flatnonzero(np.linalg.norm(matrix[:, block] * size[block], axis=1) > tolerance)
+        if len(rows):
+            bases.append(Basis(rows, matrix[np.ix_(rows, block)], outputs[:, block]))
     return nets, bases
 
 
@@ -157,29 +162,6 @@ def remapped(net: Net, remap: np.ndarray, outputs: np.ndarray) -> Net:
     weights = (*net.weights[:-1], remap @ net.weights[-1].astype(np.float64))
     biases = (*net.biases[:-1], remap @ net.biases[-1].astype(np.float64))
     return replace(net, weights=weights, biases=biases, outputs=outputs)
-
-
-def anchor_bases(
-    matrix: np.ndarray,
-    coefficients: np.ndarray,
-    blocks: Sequence[np.ndarray],
-    size: np.ndarray,
-    tolerance: float,
-) -> list[Basis]:
-    """The shared basis of the anchors in blocks, each with the vertices that it moves.
-
-    matrix        (V,m) displacement of each vertex per unit displacement of each anchor
-    coefficients  (3,m) coefficient numbers of x, y and z of each anchor
-    blocks        (k,) anchors of each block
-    size          (m,) root mean square displacement of each anchor
-    """
-    bases = []
-    for block in blocks:
-        reach = np.linalg.norm(matrix[:, block] * size[block], axis=1)
-        rows = np.flatnonzero(reach > tolerance)
-        if len(rows):
-            bases.append(Basis(rows, matrix[np.ix_(rows, block)], coefficients[:, block]))
-    return bases
 
 
 def _second_moments(rows: np.ndarray) -> np.ndarray:
