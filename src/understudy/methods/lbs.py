@@ -18,7 +18,9 @@ Departures:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,14 +30,13 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.skinning import dense_to_influences, float32_weights
-from understudy.methods.base import Config, Traits
+from understudy.methods.base import AT_LEAST_ONE, Config, Limit, Traits
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.skin_fitting.skin_weights import (
     NormalEquations,
     solve_dense,
 )
 from understudy.rigs.base import Rig
-from understudy.system import checks
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
 
@@ -48,15 +49,10 @@ class LbsConfig(Config):
     max_poses   fit on at most this many evenly spaced poses; none: on all
     """
 
+    limits: ClassVar[Mapping[str, Limit]] = {"influences": AT_LEAST_ONE, "max_poses": AT_LEAST_ONE}
+
     influences: int | None = 4
     max_poses: int | None = 2000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.influences is not None:
-            checks.between(self.influences, "influences", 1)
-        if self.max_poses is not None:
-            checks.between(self.max_poses, "max_poses", 1)
 
 
 class Lbs(SharingMethod[LbsConfig]):

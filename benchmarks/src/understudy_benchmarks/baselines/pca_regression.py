@@ -28,7 +28,7 @@ from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     Method,
     Traits,
@@ -53,7 +53,7 @@ _BASIS_ERROR = 1e-4  # of the height
 
 
 @dataclass(frozen=True)
-class PcaRegressionConfig(CheckedConfig):
+class PcaRegressionConfig(Config):
     """Options of pca_regression.
 
     components    upper limit of principal components

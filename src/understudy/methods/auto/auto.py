@@ -26,7 +26,7 @@ from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.base import (
     AT_LEAST_ONE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     Method,
     Traits,
@@ -38,7 +38,7 @@ from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)
-class AutoConfig(CheckedConfig):
+class AutoConfig(Config):
     """Options of auto.
 
     max_error   largest mean error on held-out poses: a length (0.5mm), a share of the height

@@ -10,7 +10,7 @@ from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     check_device,
 )
@@ -24,7 +24,7 @@ SEAM_RINGS = Limit(low=0, high=20)
 
 
 @dataclass(frozen=True)
-class CorrectivesConfig(CheckedConfig, TrainingOptions):
+class CorrectivesConfig(Config, TrainingOptions):
     """Options of all methods with correctives, beside those of training.
 
     linear               fit a ridge regression first; the networks learn its residual

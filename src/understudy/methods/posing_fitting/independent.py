@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from understudy.core.controls import ControlSpec
 from understudy.core.poses import evenly
 from understudy.core.posing import Dofs, Driver, products, term_count
 from understudy.core.skeleton import Skeleton
@@ -75,17 +76,6 @@ class Study:
     pelvis: int
 
 
-@dataclass(frozen=True)
-class ControlRange:
-    """A control that is a dof: its name, values (T,) in the poses, limits and rest value."""
-
-    name: str
-    values: np.ndarray
-    low: float
-    high: float
-    rest: float
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A driver before its coefficients are final: the channels of a bone, inputs and degree."""
@@ -122,11 +112,16 @@ class Independent:
         self.scaled.append((values - 0.5 * (low + high)) / max(0.5 * (high - low), 1e-12))
 
 
-def find_independent(study: Study, controls: dict[int, ControlRange]) -> Independent:
-    """Return the dofs and the drivers of all other motion; the controls are dofs in any case."""
+def find_independent(
+    study: Study, spec: ControlSpec, controls: dict[int, np.ndarray]
+) -> Independent:
+    """Return the dofs and the drivers of all other motion.
+
+    controls  number -> values (T,) of controls that are dofs in any case
+    """
     found = Independent()
-    for number, control in controls.items():
-        found.add(control.name, -1, number, control.values)
+    for number, values in controls.items():
+        found.add(spec.names[number], -1, number, values)
     search = _Search(study, found)
     for channel in (*range(6)[ROTATION], *range(6)[MOVE]):
         search.add(study.pelvis, channel)
@@ -139,7 +134,7 @@ def find_independent(study: Study, controls: dict[int, ControlRange]) -> Indepen
     return found
 
 
-def dofs_of(found: Independent, study: Study, controls: dict[int, ControlRange]) -> Dofs:
+def dofs_of(found: Independent, study: Study, spec: ControlSpec) -> Dofs:
     """Return the dofs with their limits: the range of the poses, and the rest pose."""
     resting = motion_of_bones(study.skeleton.world_from_bone[None], study.joints)[0]
     low = np.array([values.min() for values in found.values])
@@ -147,8 +142,8 @@ def dofs_of(found: Independent, study: Study, controls: dict[int, ControlRange])
     rest = np.zeros(len(low))
     for j, (bone, channel) in enumerate(zip(found.bones, found.channels)):
         if bone < 0:
-            control = controls[channel]
-            low[j], high[j], rest[j] = control.low, control.high, control.rest
+            low[j], high[j] = spec.low[channel], spec.high[channel]
+            rest[j] = np.clip(spec.rest[channel], low[j], high[j])
             continue
         rest[j] = resting[bone, channel]
         wide = 0.0
