@@ -34,6 +34,7 @@ from understudy.methods.auto.fits import Lesson, MeasuredFits
 from understudy.methods.auto.sequences import sequence_candidates, walk_sequence
 from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.correctives.guard import mean_error
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
@@ -161,7 +162,7 @@ class _Asked:
 
 def _walked(budget: Budget, poses: Poses, asked: _Asked, request: Request, size: Size) -> Measured:
     """The choice of `auto`."""
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         candidates = sequence_candidates(poses, request.seed, size.levels)
         return budget.best(walk_sequence(Walk(budget, asked), candidates, poses))
     levels = candidates_of(poses, request.seed, size.epochs, size.levels)

@@ -9,6 +9,7 @@ import numpy as np
 from understudy.core.poses import Poses
 from understudy.methods.auto.candidates import SKIN_INFLUENCES, Candidate, Maker
 from understudy.methods.auto.sequences import FAMILIES, sequence_candidate
+from understudy.methods.fit_arguments import is_sequence
 
 # Regions, networks and hidden width of corrected_skin.
 _SHAPES = ((32, 12, 16), (64, 24, 32), (128, 32, 64), (192, 64, 128))
@@ -30,7 +31,7 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
 
     levels  upper limit of shapes, of errors of the basis, and of numbers of bones; None: all
     """
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         return _sequence(poses, seed, levels)
     maker = Maker(poses, seed, epochs)
     errors = _few(_BASIS_ERRORS, levels)

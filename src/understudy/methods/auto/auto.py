@@ -33,6 +33,7 @@ from understudy.methods.base import (
     check_device,
 )
 from understudy.methods.character_deformer import deformer_of_skin, is_exact
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 
@@ -102,8 +103,7 @@ class Auto(Method[AutoConfig]):
         config = self.config
         given = Budget.of(poses.mesh, config.max_error, config.max_ms, config.max_bytes)
         budget = Budget.unseen(poses.mesh) if given is None else given
-        driven = poses.skeleton is not None or poses.controls is not None
-        whole = given is None and driven
+        whole = given is None and not is_sequence(poses)
         lesson = Lesson.of_all(poses, config.seed) if whole else Lesson.of(poses, config.seed)
         fits = MeasuredFits(
             lesson,
@@ -126,7 +126,7 @@ class Auto(Method[AutoConfig]):
             return with_budget(skin, budget, [own], own)
         fits.prepare()
         run = Walk(budget, fits, show, own)
-        if not driven:
+        if is_sequence(poses):
             sequences = sequence_candidates(poses, config.seed, config.levels)
             found = walk_sequence(run, sequences, poses)
         elif whole and run.kept:  # by the weights of the source

@@ -25,6 +25,7 @@ from understudy.methods.auto.shrinking import Components
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.correctives.guard import mean_error
 from understudy.methods.correctives.storage import compact, decides_storage, in_16_bits
+from understudy.methods.fit_arguments import is_sequence
 from understudy.methods.registry import method_type
 from understudy.rigs.base import Rig
 from understudy.runtime.timing import pose_ms
@@ -54,7 +55,7 @@ class Lesson:
         A mesh sequence is measured on itself: its bones exist in its own frames alone.
         """
         count = poses.pose_count
-        if (poses.skeleton is None and poses.controls is None) or count < _FEWEST:
+        if is_sequence(poses) or count < _FEWEST:
             return Lesson(poses, poses)
         aside = clips_aside(poses, _HELD_OUT)
         if not len(aside):

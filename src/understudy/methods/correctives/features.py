@@ -25,6 +25,7 @@ from scipy.linalg import qr
 from understudy.core.features import Features, raw_features, unit_of
 from understudy.core.networks import Net
 from understudy.core.poses import Poses
+from understudy.methods.fit_arguments import is_sequence
 from understudy.system.errors import InputError
 
 CONTROLS = ("auto", "numeric", "all", "none")
@@ -288,7 +289,7 @@ def constant_controls(poses: Poses) -> list[str]:
 
 def need_drivers(method: str, poses: Poses) -> None:
     """Raise unless the poses have bones or controls."""
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         raise InputError(
             f"{method} needs bones or controls, and {poses.name!r} has neither; for mesh sequences "
             f"use a decomposition method"
