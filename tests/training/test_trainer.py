@@ -159,7 +159,7 @@ def flipped_bit(found):
 
 
 def not_a_number(found):
-    found["first.1"].flatten()[3] = torch.nan
+    found["exp_avg.1"].flatten()[3] = torch.nan
 
 
 def another_shape(found):
@@ -167,7 +167,7 @@ def another_shape(found):
 
 
 def no_moments(found):
-    del found["second.0"]
+    del found["exp_avg_sq.0"]
 
 
 @pytest.mark.parametrize(

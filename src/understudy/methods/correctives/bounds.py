@@ -19,7 +19,6 @@ Letters: T poses, X features, U units, K clusters, D features per unit, N coeffi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -106,12 +105,8 @@ def find_bounds(
     return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
 
 
-class _Cover(NamedTuple):
-    """The clusters of one unit: its features (D,), their scale (D,) and the centres (K,D)."""
-
-    features: np.ndarray
-    scale: np.ndarray
-    centres: np.ndarray
+# The clusters of one unit: its features (D,), their scale (D,) and the centres (K,D).
+_Cover = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cover:
@@ -125,7 +120,7 @@ def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cove
         centres = _clusters(scaled)
         radius = max(float(_distances(scaled, centres).max(initial=0)), _kept_aside(scaled))
     radius += _MARGIN * size
-    return _Cover(features, 1 / np.square(least * radius), centres * least)
+    return features, 1 / np.square(least * radius), centres * least
 
 
 def _kept_aside(values: np.ndarray) -> float:
@@ -170,19 +165,23 @@ def _distances(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 def _stacked(found: list[_Cover]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features (U,D), scale (U,D) and centres (U,K,D), padded as `Bounds` asks."""
-    width = max((len(cover.features) for cover in found), default=0)
-    clusters = max((len(cover.centres) for cover in found), default=0)
+    width = max((len(own) for own, _, _ in found), default=0)
+    clusters = max((len(own) for _, _, own in found), default=0)
     features = np.zeros((len(found), width), np.int32)
     scale = np.zeros((len(found), width))
     centres = np.zeros((len(found), clusters, width))
-    for u, cover in enumerate(found):
-        own = len(cover.features)
-        features[u] = cover.features[0]
-        features[u, :own] = cover.features
-        scale[u, :own] = cover.scale
-        centres[u, :, :own] = cover.centres[0]
-        centres[u, : len(cover.centres), :own] = cover.centres
+    for u, (numbers, sizes, places) in enumerate(found):
+        own = len(numbers)
+        features[u] = numbers[_or_first(own, width)]
+        scale[u, :own] = sizes
+        centres[u, :, :own] = places[_or_first(len(places), clusters)]
     return features, scale, centres
+
+
+def _or_first(count: int, width: int) -> np.ndarray:
+    """Return the numbers (width,) of `count` entries, then that of the first."""
+    numbers = np.arange(width)
+    return np.where(numbers < count, numbers, 0)
 
 
 def _sizes(deformer: Deformer, features: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -207,10 +206,9 @@ def _groups(
     most = int(rows.sum(axis=1).max(initial=1))
     of_groups = np.zeros((len(rows), most), np.int32)
     for place, row in zip(of_groups, rows):
-        own = np.flatnonzero(row)
-        if len(own):
-            place[:] = own[0]
-            place[: len(own)] = own
+        if row.any():
+            own = np.flatnonzero(row)
+            place[:] = own[_or_first(len(own), most)]
     return np.where(reads.any(axis=1), group, -1), of_groups if len(units) else of_groups[:0]
 
 
