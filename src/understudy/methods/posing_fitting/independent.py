@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 
 from understudy.core.controls import ControlSpec
 from understudy.core.poses import evenly
@@ -334,26 +335,12 @@ def _solve(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _legendre(x: np.ndarray, degree: int) -> np.ndarray:
     """Return products of normalised Legendre polynomials, the span of `products`: (T,terms)."""
-    if not degree:
-        return np.ones((len(x), 1))
-    p1 = np.sqrt(3) * x
-    n = x.shape[1]
-    if degree == 1:
-        return np.concatenate([np.ones((len(x), 1)), p1], axis=1)
-    p2 = np.sqrt(5) * (1.5 * x**2 - 0.5)
-    if degree == 2:
-        first, second = np.triu_indices(n, 1)
-        return np.concatenate([np.ones((len(x), 1)), p1, p2, p1[:, first] * p1[:, second]], axis=1)
-    powers = [np.ones_like(x), p1, p2]
-    if degree > 2:
-        powers.append(np.sqrt(7) * (2.5 * x**3 - 1.5 * x))
-    if degree > 3:
-        powers.append(3 * (4.375 * x**4 - 3.75 * x**2 + 0.375))
+    powers = legvander(x, degree) * np.sqrt(2 * np.arange(degree + 1) + 1)  # (T,n,degree + 1)
     columns = []
-    for exponents in _exponents(n, degree):
+    for exponents in _exponents(x.shape[1], degree):
         column = np.ones(len(x))
         for j, power in exponents:
-            column = column * powers[power][:, j]
+            column = column * powers[:, j, power]
         columns.append(column)
     return np.stack(columns, axis=1)
 
