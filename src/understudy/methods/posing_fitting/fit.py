@@ -131,7 +131,7 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
         if driven is not None:
             return driven
     study = study_of(chosen)
-    spec = deformer.control_spec or ControlSpec((), [], [])
+    spec = deformer.control_spec or ControlSpec((), np.zeros(0), np.zeros(0))
     found = find_independent(study, spec, _controls(deformer, spec, poses, chosen))
     dofs = dofs_of(found, study, spec)
     posing = replace(posing, dofs=dofs, drivers=drivers_of(found, dofs, study))
