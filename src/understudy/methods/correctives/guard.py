@@ -66,27 +66,23 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
     """
     if not len(vertices) or deformer.skin is None:
         return deformer
+    gone = np.zeros((deformer.mesh.vertex_count, 1), bool)
+    gone[vertices] = True
     width = max(deformer.skin.influences, skin.influences)
-    index, weight = (
-        np.stack([_padded(a, width), _padded(b, width)])
-        for a, b in (
-            (deformer.skin.bone_index, skin.bone_index),
-            (deformer.skin.weight, skin.weight),
-        )
+    wide = lambda rows: np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+    either = lambda ours, theirs: np.where(gone, wide(theirs), wide(ours))
+    merged = Skin(
+        either(deformer.skin.bone_index, skin.bone_index),
+        either(deformer.skin.weight, skin.weight),
     )
-    chosen = np.zeros(deformer.mesh.vertex_count, int)
-    chosen[vertices] = 1
-    rows = np.arange(len(chosen))
-    mean = None if deformer.mean is None else np.where(chosen[:, None] == 1, 0, deformer.mean)
     bases = []
     for basis in deformer.bases:
-        kept = chosen[basis.vertices] == 0
+        kept = ~gone[basis.vertices, 0]
         if kept.any():
-            matrix = basis.matrix.reshape(len(basis.vertices), 3, -1)[kept]
-            flat = matrix.reshape(-1, basis.matrix.shape[1])
-            bases.append(Basis(basis.vertices[kept], flat, basis.coefficients))
-    skin = Skin(index[chosen, rows], weight[chosen, rows])
-    return replace(with_bases(deformer, bases), skin=skin, mean=mean)
+            matrix = basis.matrix[np.repeat(kept, len(basis.matrix) // len(kept))]
+            bases.append(Basis(basis.vertices[kept], matrix, basis.coefficients))
+    mean = None if deformer.mean is None else np.where(gone, 0, deformer.mean)
+    return replace(with_bases(deformer, bases), skin=merged, mean=mean)
 
 
 def with_bases(deformer: Deformer, bases: list[Basis]) -> Deformer:
@@ -108,8 +104,3 @@ def with_bases(deformer: Deformer, bases: list[Basis]) -> Deformer:
         bases=tuple(map(numbered, bases)),
         bounds=None if deformer.bounds is None else deformer.bounds.take(used),
     )
-
-
-def _padded(rows: np.ndarray, width: int) -> np.ndarray:
-    """Rows (V,K) with zeros up to `width` columns."""
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
