@@ -39,7 +39,7 @@ from understudy.methods.correctives.features import (
     CONTROLS,
     FeatureTable,
     constant_controls,
-    need_drivers,
+    need_bones_or_controls,
 )
 from understudy.methods.correctives.ridge import ridge_regression
 from understudy.methods.correctives.skins import SKINS
@@ -102,7 +102,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
 
         rig  is perturbed to find skin weights
         """
-        need_drivers(self.name, poses)
+        need_bones_or_controls(self.name, poses)
         config, facts = self.config, PoseFacts(poses, progress)
         skin = None
         if poses.skeleton is not None:

@@ -24,7 +24,7 @@ from understudy.methods.auto.candidates import Candidate, cheap_pose_count
 from understudy.methods.auto.shrinking import Components
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.correctives.guard import mean_error
-from understudy.methods.correctives.storage import compact, decides_storage, in_16_bits
+from understudy.methods.correctives.storage import decides_storage, in_16_bits, stored
 from understudy.methods.fit_arguments import is_sequence
 from understudy.methods.registry import method_type
 from understudy.rigs.base import Rig
@@ -228,7 +228,7 @@ class MeasuredFits:
                 options.setdefault("controls", self._controls)
         if "device" in names:
             options["device"] = self._device
-        if decides_storage(kind) and self._storage != "auto":
+        if decides_storage(kind):
             options["storage"] = self._storage
         file = self._file(candidate, cheap)
         if file is not None and "checkpoint" in names:
@@ -240,8 +240,8 @@ class MeasuredFits:
             deformer = method.fit_facts(known, self._rig)
         else:
             deformer = method.fit(known.poses, rig=self._rig, progress=self._progress)
-        if not decides_storage(kind) and self._storage == "auto":
-            deformer = compact(deformer, known.poses)
+        if not decides_storage(kind):
+            deformer = stored(deformer, self._storage, known.poses)
         measured = self._measured(candidate.name, deformer)
         measured = replace(measured, seconds=time.process_time() - start)
         if file is not None:

@@ -287,7 +287,7 @@ def constant_controls(poses: Poses) -> list[str]:
     return [name for name, flag in zip(poses.control_spec.names, constant) if flag]
 
 
-def need_drivers(method: str, poses: Poses) -> None:
+def need_bones_or_controls(method: str, poses: Poses) -> None:
     """Raise unless the poses have bones or controls."""
     if is_sequence(poses):
         raise InputError(
