@@ -31,6 +31,7 @@ from understudy.geometry.bone_motion import (
 )
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import cross_matrix
+from understudy.methods.posing_fitting.levers import upwards
 
 _POSES = 300
 _HALF_TURN = 2.6  # radians; bones that turn farther get a reference rotation
@@ -55,12 +56,13 @@ def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -
     turn, _ = split_stretch(world_from_bone[some, :, :, :3] @ np.linalg.inv(rest[..., :3]))
     size = float(np.ptp(rest[..., 3], axis=0).max()) or 1.0
     every = np.arange(len(parents))
-    roots = (parents < 0) & (every != _top(parents, pelvis))
+    above = upwards(parents, pelvis)
+    roots = (parents < 0) & (every != above[-1])
     place = place - place.mean(axis=(0, 1))
     own = np.sqrt(((place - place.mean(axis=0)) ** 2).sum(axis=2).mean(axis=0))  # of roots
     child = np.flatnonzero(parents >= 0)
     own[child] = _carried_motion(place[:, child], place[:, parents[child]], turn[:, parents[child]])
-    loose = np.flatnonzero(((own > _CARRIED * size) | roots) & ~_ancestors(parents, pelvis))
+    loose = np.flatnonzero(((own > _CARRIED * size) | roots) & ~np.isin(every, above))
     if not loose.size:
         return parents
     cost = np.concatenate(
@@ -124,29 +126,13 @@ def _costs(
     return np.stack([moved.T, (_TURN * size * turned + _NEAR * distance).T], axis=1)
 
 
-def _top(parents: np.ndarray, bone: int) -> int:
-    """Return the root above a bone."""
-    while parents[bone] >= 0:
-        bone = int(parents[bone])
-    return bone
-
-
-def _ancestors(parents: np.ndarray, bone: int) -> np.ndarray:
-    """Return which bones are `bone` or above it, (B,) bool."""
-    above = np.zeros(len(parents), bool)
-    while bone >= 0:
-        above[bone] = True
-        bone = int(parents[bone])
-    return above
-
-
 def _attached(parents: np.ndarray, pelvis: int, loose: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Return parents (B,) with loose bones (n,) attached, the cheapest of cost (n,B) first."""
     result = parents.copy()
     result[loose] = -2
     # What the pelvis and the bones above it carry, with all that follows, is attached.
     inside = np.zeros(len(parents), bool)
-    inside[_ancestors(parents, pelvis)] = True
+    inside[upwards(parents, pelvis)] = True
     children = [np.flatnonzero(result == b) for b in range(len(parents))]
 
     def take(bone: int) -> None:
