@@ -16,7 +16,6 @@ from understudy.core.poses import Poses
 from understudy.rigs.base import Rig, animation_curves, animation_names
 from understudy.system import checks
 from understudy.system.errors import InputError
-from understudy.training.held_out import last_clips
 
 FRACTION = 0.15  # of the poses
 _FEWEST = 8  # poses to fit and to measure
@@ -121,8 +120,13 @@ def _last(frames: Mapping[str, int]) -> list[str]:
 
     The first is not among them, nor more than half of all frames.
     """
-    wanted = max(_FEWEST, FRACTION * sum(frames.values()))
-    return list(frames)[len(frames) - last_clips(list(frames.values()), wanted) :]
+    chosen: list[str] = []
+    total, count = sum(frames.values()), 0
+    for name, length in reversed(list(frames.items())[1:]):
+        if count < max(_FEWEST, FRACTION * total) and count + length <= total / 2:
+            chosen.append(name)
+            count += length
+    return chosen[::-1]
 
 
 def nested_subsets(poses: Poses, count: int, smallest: int) -> list[np.ndarray]:

@@ -4,14 +4,13 @@
     clips_aside        whole clips of a recording, whose neighbouring frames are alike
     held_out_blocks    blocks of time, to predict from the others
 
-`jobs.split` says what is held out of a fit as a whole, and of clips by the same rule.
+`jobs.split` says what is held out of a fit as a whole.
 
 Letters: T poses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,30 +56,18 @@ def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
     need not say that it is one: its neighbouring frames are alike.
     """
     count, wanted = poses.pose_count, fraction * poses.pose_count
+    none = np.zeros(0, np.int64)
+    if not wanted:
+        return none
     if len(poses.spans) > 1:
-        frames = [span.frame_count for span in poses.spans]
-        aside = sum(frames[len(frames) - last_clips(frames, wanted) :])
-    elif wanted < _FEWEST_FRAMES or not (poses.frame_rate or in_motion(_moved(poses))):
-        aside = 0
-    else:
-        aside = int(np.ceil(wanted))
-    return np.arange(count - aside, count)
-
-
-def last_clips(frames: Sequence[int], wanted: float) -> int:
-    """How many of the last clips to hold out: as few as have `wanted` frames together.
-
-    The first is not among them, nor more than half of all frames.
-
-    >>> last_clips([40, 50, 30], 40), last_clips([40, 50, 30], 20), last_clips([40, 50], 20)
-    (1, 1, 0)
-    """
-    clips = total = 0
-    for length in reversed(frames[1:]):
-        if total >= wanted or total + length > sum(frames) / 2:
-            break
-        clips, total = clips + 1, total + length
-    return clips
+        ends = np.cumsum([span.frame_count for span in poses.spans])
+        starts = [int(end - span.frame_count) for end, span in zip(ends, poses.spans)]
+        # As few of the last clips as are enough, and never more than half of the poses.
+        start = next((s for s in reversed(starts[1:]) if count - s >= wanted), starts[1])
+        return none if count - start > count / 2 else np.arange(start, count)
+    if wanted < _FEWEST_FRAMES or not (poses.frame_rate or in_motion(_moved(poses))):
+        return none
+    return np.arange(count - int(np.ceil(wanted)), count)
 
 
 def in_motion(rows: np.ndarray) -> bool:
