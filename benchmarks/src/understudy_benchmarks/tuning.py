@@ -170,7 +170,7 @@ CHOICES: tuple[Choice, ...] = (
         "splits 0 to 9 of blenrig",
     ),
     Choice(
-        ("anchors", "anchor_hidden", "weighing"),
+        ("anchors", "anchor_hidden", "omega"),
         "methods/differential/config.py",
         ("differential",),
         ("face:blenrig", *_FACE),

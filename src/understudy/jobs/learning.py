@@ -75,7 +75,7 @@ from understudy.methods.character_deformer import (
     deformer_of_character,
     deformer_of_skin,
 )
-from understudy.methods.correctives.storage import compact, decides_storage
+from understudy.methods.correctives.storage import decides_storage, stored
 from understudy.methods.posing_fitting import can_pose, with_posing
 from understudy.methods.registry import method_type
 from understudy.rigs.base import ExternalRig, Rig, animation_names
@@ -508,7 +508,7 @@ class _Job:
             lesson.poses, lesson.made_by, lesson.rig, parts, posing, progress=self.progress
         )
         if not decides and not self.full_precision:
-            made = compact(made, without_parts(lesson.poses, parts.without))
+            made = stored(made, "auto", without_parts(lesson.poses, parts.without))
         fitting.write(made)
 
     def _measure(

@@ -35,6 +35,7 @@ from understudy.io.registry import (
 )
 from understudy.jobs.folder import CONTENT
 from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
@@ -262,7 +263,7 @@ def _of_poses(
     own: Deformer | None = None,
     rig: str | None = None,
 ) -> PosesSource | SequenceSource:
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         return SequenceSource(name, facts, poses, made_by)
     return PosesSource(name, facts, poses, made_by, own, rig)
 
