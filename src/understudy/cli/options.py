@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.added_options import Group
 from understudy.io.registry import ReadOptions
 from understudy.jobs import PartOptions
 from understudy.methods.base import PRESET
@@ -101,30 +102,21 @@ PartErrors = Annotated[
     ),
 ]
 
-MaxError = Annotated[
-    str | None,
-    typer.Option(
-        help="auto: largest mean error on poses held out: 0.5mm, 0.02% (of the height), or a "
-        "number in model units."
-    ),
-]
-MaxMs = Annotated[
-    float | None, typer.Option(help="auto: largest time of one pose on one thread, in ms.")
-]
-MaxBytes = Annotated[str | None, typer.Option(help="auto: largest size, such as 5MB.")]
-TimeLimit = Annotated[
-    str | None, typer.Option("--time", help="auto: begin no further fit after this: 10min, 90s.")
-]
+Count = Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")]
+Overwrite = Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")]
 
 
-def part_options(without: Sequence[str], errors: Sequence[str]) -> PartOptions:
-    """How to treat the parts of a character, from `--without` and `--part-error`.
+def part_options(
+    without: Without = [],  # noqa: B006
+    part_error: PartErrors = [],  # noqa: B006
+) -> PartOptions:
+    """How to treat the parts of a character.
 
     >>> dict(part_options([], ["eyes=0.5"]).errors)
     {'eyes': 0.5}
     """
     found: dict[str, float] = {}
-    for text in errors:
+    for text in part_error:
         name, equals, value = text.rpartition("=")
         try:
             number = float(value)
@@ -138,14 +130,17 @@ def part_options(without: Sequence[str], errors: Sequence[str]) -> PartOptions:
     return PartOptions(tuple(without), found)
 
 
-def settings_of(texts: Sequence[str], preset: str | None = None) -> dict[str, str]:
+def settings_of(
+    settings: Settings = [],  # noqa: B006
+    preset: Preset = None,
+) -> dict[str, str]:
     """Name -> value of `--set` texts and of `--preset`.
 
     >>> settings_of(["epochs=50", "hidden=64,64"], "paper")
     {'preset': 'paper', 'epochs': '50', 'hidden': '64,64'}
     """
     found: dict[str, str] = {} if preset is None else {PRESET: preset}
-    for text in texts:
+    for text in settings:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InputError(f"--set {text}: expected name=value, as in --set epochs=50")
@@ -155,22 +150,42 @@ def settings_of(texts: Sequence[str], preset: str | None = None) -> dict[str, st
     return found
 
 
+def budget_of(
+    max_error: Annotated[
+        str | None,
+        typer.Option(
+            help="auto: largest mean error on poses held out: 0.5mm, 0.02% (of the height), or a "
+            "number in model units."
+        ),
+    ] = None,
+    max_ms: Annotated[
+        float | None, typer.Option(help="auto: largest time of one pose on one thread, in ms.")
+    ] = None,
+    max_bytes: Annotated[str | None, typer.Option(help="auto: largest size, such as 5MB.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="auto: begin no further fit after this: 10min, 90s.")
+    ] = None,
+) -> dict[str, str]:
+    """The options of `auto` that are given, as texts."""
+    given = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": time}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
 def budget_settings(
-    method: str, settings: Mapping[str, str], budget: Mapping[str, str | float | None]
+    method: str, settings: Mapping[str, str], budget: Mapping[str, str]
 ) -> dict[str, str]:
     """The settings of a method with those of a budget, which `auto` alone takes.
 
-    >>> budget_settings("auto", {}, {"max_error": "0.5mm", "max_ms": None})
+    >>> budget_settings("auto", {}, {"max_error": "0.5mm"})
     {'max_error': '0.5mm'}
     """
-    given = {name: str(value) for name, value in budget.items() if value is not None}
-    for name in given:
+    for name in budget:
         flag = "--" + name.replace("_", "-")
         if method != AUTO:
             raise InputError(f"{flag}: {method} has no budget; use the method {AUTO}")
         if name in settings:
             raise InputError(f"{flag} and --set {name} are the same option; give one of them")
-    return {**settings, **given}
+    return {**settings, **budget}
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -183,17 +198,25 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def read_options(
-    up: str | None = None,
-    unit: str | None = None,
-    frame_rate: float | None = None,
-    rest: Path | None = None,
-    cache: Path | None = None,
-    clips: Sequence[str] = (),
-    meshes: Sequence[str] = (),
-    frame_offset: int | None = None,
+    up: UpAxis = None,
+    unit: Unit = None,
+    frame_rate: FrameRate = None,
+    rest: Rest = None,
+    cache: Cache = None,
+    clip: Clips = [],  # noqa: B006
+    meshes: Meshes = [],  # noqa: B006
+    frame_offset: FrameOffset = None,
 ) -> ReadOptions:
     """What the user says about the files that they cannot say, and what to read of them."""
     axis = None if up is None else up.upper()
     return ReadOptions(
-        rest, axis, unit, frame_rate, tuple(clips), tuple(meshes), cache, frame_offset
+        rest, axis, unit, frame_rate, tuple(clip), tuple(meshes), cache, frame_offset
     )
+
+
+# The defaults of parameters that stand for several options.
+READING: Any = Group(read_options)
+OF_SEQUENCES: Any = Group(read_options, "up", "unit", "frame_rate", "rest")
+SETTINGS: Any = Group(settings_of)
+PARTS: Any = Group(part_options)
+BUDGET: Any = Group(budget_of)
