@@ -27,7 +27,7 @@ from understudy.geometry.skinning import float32_influences
 from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import find_blender
-from understudy.io.nouns import NOUNS, from_arrays, to_arrays
+from understudy.io.nouns import packed, unpacked
 from understudy.rigs.blender.calibration import calibrate
 from understudy.rigs.blender.connection import SCRIPT, Connection
 from understudy.rigs.blender.effects import Channel, Evaluate, RestState, factor_of
@@ -99,7 +99,7 @@ def read_description(
     """
     entry = _cache_entry(path, options)
     with contextlib.suppress(UnderstudyError, OSError, KeyError, ValueError, TypeError):
-        return _read_entry(entry)
+        return unpacked(npz.read_arrays(entry, npz.array_names(entry)), Description)
     helpers: list[Connection] = []
     try:
         found, linked = _describe(path, options, start, further, helpers, progress)
@@ -109,9 +109,9 @@ def read_description(
     if linked:  # the content of the file does not tell when the linked files change
         return found
     # A cache that cannot be written costs time, nothing else.
-    with contextlib.suppress(OSError, UnderstudyError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        _write_entry(entry, found)
+    unwritten = contextlib.suppress(OSError, UnderstudyError)
+    with unwritten, atomic_write(entry) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, **packed(found))
     return found
 
 
@@ -296,45 +296,3 @@ def _cache_entry(path: Path, options: BlenderOptions) -> Path:
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(given) if given else Path(base).expanduser() / "understudy"
     return folder / "blender" / f"{digest.hexdigest()[:32]}.npz"
-
-
-def _write_entry(entry: Path, found: Description) -> None:
-    arrays = {f"animations/{k}": curve for k, curve in enumerate(found.animations.values())}
-    facts: dict[str, Any] = {
-        "nouns": {},
-        "channels": [dict(channel) for channel in found.channels],
-        "frame_rate": found.frame_rate,
-        "animations": list(found.animations),
-        "notes": found.notes,
-        "left_out": {why: list(names) for why, names in found.left_out.items()},
-    }
-    for name in NOUNS:
-        noun = getattr(found, name)
-        if noun is not None:
-            own, facts["nouns"][name] = to_arrays(noun)
-            arrays |= {f"{name}/{key}": array for key, array in own.items()}
-    for name in ("deforms", "switches"):
-        if getattr(found, name) is not None:
-            arrays[name] = getattr(found, name)
-    arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-    with atomic_write(entry) as draft, Path(draft).open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _read_entry(entry: Path) -> Description:
-    arrays = npz.read_arrays(entry, npz.array_names(entry))
-    facts = json.loads(arrays["facts"].tobytes())
-    nouns: dict[str, Any] = {"skeleton": None, "skin": None}
-    for name, about in facts["nouns"].items():
-        own = {key: arrays[f"{name}/{key}"] for key in about["arrays"]}
-        nouns[name] = from_arrays(NOUNS[name], own, about)
-    return Description(
-        **nouns,
-        channels=tuple(facts["channels"]),
-        frame_rate=facts["frame_rate"],
-        animations={n: arrays[f"animations/{k}"] for k, n in enumerate(facts["animations"])},
-        notes=tuple(facts["notes"]),
-        left_out=facts["left_out"],
-        deforms=arrays.get("deforms"),
-        switches=arrays.get("switches"),
-    )
