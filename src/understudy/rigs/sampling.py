@@ -332,25 +332,12 @@ class SamplePlan:
             for name, mode in self.modes.items()
         }
         facts = {"kind": self.kind, "count": self.count, "seed": self.seed, "modes": modes}
-        if self.active < 1:
-            facts["active"] = self.active
-        if self.sigma != SIGMA:
-            facts["sigma"] = self.sigma
         if self.animation_share:
-            facts |= {
-                "animation_share": self.animation_share,
-                "animations": list(self.animations),
-                "spread": self.spread,
-            }
-        if self.until < 1:
-            facts["until"] = self.until
-        if self.stretch is not None:
-            facts["stretch"] = self.stretch
-        if self.calm < 1:
-            facts["calm"] = self.calm
-        if self.crowd is not None:
-            facts["crowd"] = self.crowd
-        return facts
+            facts["animation_share"] = self.animation_share
+            facts |= {"animations": list(self.animations), "spread": self.spread}
+        plain = SamplePlan(self.count)
+        others = ("active", "sigma", "until", "stretch", "calm", "crowd")
+        return facts | {n: v for n in others if (v := getattr(self, n)) != getattr(plain, n)}
 
 
 def _truncated(

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 
 SCHEME = "s3"
 _MOST_TRIES = 100  # the time limit comes first
@@ -148,6 +148,14 @@ def client_errors() -> tuple[type[Exception], ...]:
     from obstore.exceptions import BaseError
 
     return (BaseError,)
+
+
+def no_answer(path: BucketPath | Path, problem: Exception) -> FileError:
+    """Return the error for a bucket that does not answer."""
+    why = problem.strerror if isinstance(problem, OSError) else explained(problem)
+    return FileError(
+        f"{path}: the bucket does not answer ({why}); run the same command again when it does"
+    )
 
 
 def explained(problem: BaseException) -> str:
