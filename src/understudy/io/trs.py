@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.geometry.skinning import polar
+from understudy.geometry.skinning import polar, quaternion_from_rotation
 
 # Quaternions must have length one. Some files round them to a few digits, and viewers use them as
 # they are; so does this reader, up to this difference.
@@ -31,22 +31,8 @@ def rotation_of(quaternions: np.ndarray) -> np.ndarray:
 
 
 def quaternion_of(rotations: np.ndarray) -> np.ndarray:
-    """Return unit quaternions (...,4) of rotation matrices (...,3,3).
-
-    It computes the quaternion in four ways and keeps the one whose divisor is largest, so that no
-    rotation is badly conditioned.
-    """
-    m = np.asarray(rotations, np.float64)
-    xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
-    squares = np.stack([1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz, 1 + xx + yy + zz], -1)
-    products = np.empty((*m.shape[:-2], 4, 4))  # four times those of the components
-    products[..., :3, :3] = m + np.swapaxes(m, -1, -2)
-    with_w = (m - np.swapaxes(m, -1, -2))[..., [2, 0, 1], [1, 2, 0]]
-    products[..., 3, :3] = products[..., :3, 3] = with_w
-    products[..., range(4), range(4)] = squares
-    best = squares.argmax(axis=-1)[..., None, None]
-    chosen = np.take_along_axis(products, best, -2)[..., 0, :]
-    return chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+    """Return unit quaternions (...,4) of rotation matrices (...,3,3)."""
+    return quaternion_from_rotation(np.asarray(rotations, np.float64))[..., [1, 2, 3, 0]]
 
 
 def compose_trs(translation: np.ndarray, quaternion: np.ndarray, scale: np.ndarray) -> np.ndarray:

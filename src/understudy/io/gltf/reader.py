@@ -28,6 +28,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import unique
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
+from understudy.geometry.skinning import largest_first
 from understudy.geometry.transforms import compose
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.gltf.accessors import Accessors, Sparse
@@ -291,7 +292,9 @@ class _Reader:
         total = weight.sum(axis=1, keepdims=True)
         weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
         weight[total[:, 0] <= 0, 0] = 1.0
-        index, weight = _trimmed(of_joint[np.where(joints < len(of_joint), joints, 0)], weight)
+        index = of_joint[np.where(joints < len(of_joint), joints, 0)]
+        index, weight = largest_first(index, weight)
+        index = np.where(weight > 0, index, index[:, :1])
         return replace(part, placement=placement, bone_index=index, weight=weight)
 
     def _vertex_map(self, parts: list[Part]) -> list[np.ndarray]:
@@ -470,14 +473,6 @@ def _weights(curves: list[tuple[np.ndarray, ...]], number: int, frames: int) -> 
     if not curves:
         return np.zeros((frames, 0))
     return np.stack([np.broadcast_to(curve[number], frames) for curve in curves], axis=1)
-
-
-def _trimmed(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return bone_index and weight (n,K) with the largest weights first and no empty columns."""
-    order = np.argsort(-weight, axis=1, kind="stable")
-    weight, index = np.take_along_axis(weight, order, 1), np.take_along_axis(index, order, 1)
-    width = max(1, int((weight > 0).sum(axis=1).max(initial=1)))
-    return np.where(weight > 0, index, index[:, :1])[:, :width], weight[:, :width]
 
 
 def _not_read(root: Entry) -> list[str]:

@@ -23,9 +23,8 @@ from understudy.core.character import Character
 from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
-from understudy.io.trs import compose_trs, continuous
+from understudy.io.trs import compose_trs, continuous, quaternion_of
 from understudy.system.errors import InputError
 
 SCALE_JOINTS = "understudy:scaleJoints"
@@ -232,7 +231,7 @@ def _inverse(transforms: np.ndarray) -> np.ndarray:
 def _stored(local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return translations (F,3), quaternions (F,4) x y z w and scales (F,3) as USD rounds them."""
     rotation, scale = _rotation_and_scale(local[..., :3])
-    quaternion = quaternion_from_rotation(rotation)[:, [1, 2, 3, 0]].astype(np.float32)
+    quaternion = quaternion_of(rotation).astype(np.float32)
     return local[..., 3].astype(np.float32), quaternion, _half(scale).astype(np.float16)
 
 

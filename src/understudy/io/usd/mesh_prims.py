@@ -10,6 +10,7 @@ import numpy as np
 from pxr import Gf, Sdf, UsdGeom, UsdShade, UsdSkel, Vt
 
 from understudy.core.character import Character
+from understudy.geometry.skinning import largest_first
 from understudy.io.mesh_objects import MeshObject
 from understudy.io.usd.prim_names import identifiers, keep_name
 
@@ -152,11 +153,8 @@ class MeshWriter:
         index, weight = skin.bone_index[found.vertices], skin.weight[found.vertices]
         # Dual quaternions depend on which influence comes first, so theirs keep their order.
         sort_by = -np.abs(weight) if skin.blend == "linear" else weight == 0
-        order = np.argsort(sort_by, axis=1, kind="stable")
-        width = max(1, int((weight != 0).sum(axis=1).max()))
-        index = np.take_along_axis(index, order, axis=1)[:, :width]
-        weight = np.take_along_axis(weight, order, axis=1)[:, :width]
-        index = np.where(weight != 0, index, 0)
+        index, weight = largest_first(index, weight, sort_by)
+        index, width = np.where(weight != 0, index, 0), weight.shape[1]
         binding = UsdSkel.BindingAPI.Apply(prim)
         binding.CreateSkeletonRel().SetTargets([self.skeleton])
         binding.CreateGeomBindTransformAttr(Gf.Matrix4d(1))
