@@ -5,6 +5,8 @@ Quaternions are (x, y, z, w), as these formats write them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from understudy.geometry.skinning import polar, quaternion_from_rotation
@@ -69,6 +71,19 @@ def decompose(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     scale = np.where(flat, 0.0, scale)
     scale[..., 0] *= np.where(mirrored, -1.0, 1.0)
     return transforms[..., 3].copy(), quaternion_of(polar(directions)[0]), scale
+
+
+def nearer(
+    corrected: np.ndarray, exact: np.ndarray, off: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return, frame by frame, the local transform (...,3,4) that ends nearer to where it should.
+
+    corrected  in the parent as it is stored
+    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
+               turns its rounding into shear
+    off        how far (...) local transforms end from there
+    """
+    return np.where((off(corrected) <= off(exact))[..., None, None], corrected, exact)
 
 
 def continuous(quaternions: np.ndarray) -> np.ndarray:

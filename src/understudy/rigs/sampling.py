@@ -21,6 +21,7 @@ import numpy as np
 
 from understudy.core.controls import CHANNEL, ControlSpec, is_range
 from understudy.core.poses import evenly
+from understudy.io.numbers import of_file
 from understudy.rigs.base import LocalRig, Rig, animation_curves, animation_names, name_of
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -402,8 +403,6 @@ def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
             raise FileError(
                 f"{path}: mode {name!r}: control {control!r}: expected [low, high], got {pair!r}"
             )
-    try:
+    with of_file(path):
         _with_mode(spec, ranges, f"mode {name!r}")
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
     return Mode(float(weight), {name: (float(a), float(b)) for name, (a, b) in ranges.items()})

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from understudy.system.errors import FileError, InputError, MissingDependencyError
+from understudy.system.errors import FileError, InputError, imported
 
 SCHEME = "s3"
 _MOST_TRIES = 100  # the time limit comes first
@@ -169,13 +169,7 @@ def explained(problem: BaseException) -> str:
 
 
 def _module() -> Any:
-    try:
-        import obstore
-    except ImportError as problem:
-        raise MissingDependencyError(
-            f"{SCHEME}:// needs the package obstore: pip install 'understudy[cloud]'"
-        ) from problem
-    return obstore
+    return imported("obstore", f"{SCHEME}://", "cloud")
 
 
 @cache

@@ -25,13 +25,12 @@ from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
 from understudy.geometry.normals import unit
-from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.beside import find_beside
 from understudy.io.fbx.bones import Bones
 from understudy.io.fbx.looks import read_looks
 from understudy.io.fbx.scene import FbxScene, Part, Take
-from understudy.io.numbers import joined_values
+from understudy.io.numbers import joined_values, of_file
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import (
     CACHE_SUFFIXES,
@@ -40,7 +39,7 @@ from understudy.io.vertex_caches import (
     read_vertex_cache,
 )
 from understudy.system import checks
-from understudy.system.errors import FileError, InputError
+from understudy.system.errors import FileError
 
 _SHAPE = 8000  # bytes
 _MOST_ALIKE = 16  # shapes of one name that are compared with a new one
@@ -54,11 +53,9 @@ def make_character(scene: FbxScene, path: Path, meshes: Sequence[str]) -> Charac
     path    of the file: its name, and the folder in which point caches are looked for
     meshes  names of the objects to take; empty: all
     """
-    try:
+    with of_file(path):
         parts = _chosen(scene.parts(), meshes, path)
         return _assembled(scene, parts, path)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
 
 
 def _chosen(parts: list[Part], names: Sequence[str], path: Path) -> list[Part]:
@@ -243,19 +240,11 @@ def _mixed(
     character: Character, clip: CharacterClip, linear: np.ndarray, share: np.ndarray
 ) -> np.ndarray:
     """Return a clip (F,V,3) of which `share` (V,) is dual quaternion skinning."""
-    assert character.skeleton is not None  # there is a skin
-    assert character.skin is not None
-    some = np.flatnonzero(share > 0)
-    index = character.skin.bone_index[some]
-    weight = character.skin.weight[some].astype(np.float64)
-    result = linear.copy()
-    unskinned = replace(character, skeleton=None, skin=None, clips=())
-    for frame in range(clip.frame_count):
-        matrices = compose(clip.world_from_bone[frame], character.skeleton.bone_from_world)
-        points = unskinned.evaluate(shape_weights=clip.shape_weights[frame : frame + 1])[0, some]
-        turned = dual_quaternion_blend(matrices[None], index, weight, points.astype(np.float64))[0]
-        result[frame, some] += share[some, None] * (turned - linear[frame, some])
-    return result
+    assert character.skin is not None  # its bones blend
+    skin = replace(character.skin, blend="dual_quaternion")
+    dual = replace(character, skin=skin, clips=())
+    turned = dual.evaluate(clip.world_from_bone, clip.shape_weights)
+    return linear + share[:, None].astype(np.float32) * (turned - linear)
 
 
 def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, VertexCache]:

@@ -15,7 +15,7 @@ from understudy.io import nouns
 from understudy.io.pose_store.header import MOST_SQUEEZED, REPAIR, Header, Place
 from understudy.system import checks
 from understudy.system.bucket import BucketPath, client_errors, no_answer
-from understudy.system.errors import FileError, MissingDependencyError
+from understudy.system.errors import FileError, imported
 
 if TYPE_CHECKING:
     import zarr
@@ -86,13 +86,7 @@ class StoredVertices:
 
 def zarr_module() -> Any:
     """Return the package zarr, which is optional, or raise an error that says how to install it."""
-    try:
-        import zarr.codecs
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "a pose store needs the package zarr: pip install 'understudy[cli]'"
-        ) from problem
-    return zarr
+    return imported("zarr", "a pose store", "cli")
 
 
 def open_array(

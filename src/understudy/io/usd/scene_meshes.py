@@ -15,6 +15,7 @@ from pxr import Usd, UsdGeom, UsdShade, UsdSkel
 
 from understudy.geometry.adjacency import fans
 from understudy.geometry.normals import vertex_normals
+from understudy.io.numbers import of_file
 from understudy.io.usd.mesh_prims import POLYGON_PRIMVAR, VERTEX_PRIMVAR
 from understudy.io.usd.prim_names import original_name
 from understudy.system import checks
@@ -84,7 +85,7 @@ def read_part(prim: Any) -> ScenePart | None:
     where = f"mesh {prim.GetPath()}"
     sizes = _indices(mesh.GetFaceVertexCountsAttr())
     corners = _indices(mesh.GetFaceVertexIndicesAttr())
-    try:
+    with of_file(where):
         if sizes.size and sizes.min() < 0:
             raise InputError("faceVertexCounts: a polygon has a negative number of corners")
         total = int(sizes.sum(dtype=np.int64))
@@ -93,8 +94,6 @@ def read_part(prim: Any) -> ScenePart | None:
                 f"faceVertexCounts add up to {total} corners, faceVertexIndices has {len(corners)}"
             )
         corners = checks.index(corners, "faceVertexIndices", len(points))
-    except InputError as problem:
-        raise FileError(f"{where}: {problem}") from problem
     shape = (len(points), sizes, corners)
     sets = _uv_primvars(prim)
     read = lambda primvar, width, what: _on_corners(primvar, width, shape, f"{where}: {what}")
@@ -247,11 +246,9 @@ def _groups(mesh: Any, count: int, where: str) -> dict[str, np.ndarray]:
     for subset in UsdGeom.Subset.GetAllGeomSubsets(mesh):
         if subset.GetElementTypeAttr().Get() == UsdGeom.Tokens.point:
             name = original_name(subset.GetPrim())
-            try:
+            with of_file(where):
                 chosen = _indices(subset.GetIndicesAttr())
                 result[name] = checks.index(chosen, f"subset {name!r}", count)
-            except InputError as problem:
-                raise FileError(f"{where}: {problem}") from problem
     return result
 
 
@@ -344,12 +341,10 @@ def read_shapes(prim: Any, skinning: Any, skeleton: str, point_count: int) -> Pa
         offsets = np.asarray(of_sub[sub], np.float64).reshape(-1, 3)
         if not len(indices):  # all points, in order
             indices = np.arange(len(offsets))
-        try:
+        with of_file(where):
             checks.same_count(len(offsets), len(indices), "offsets", f"shape {name!r}", "it")
             indices = checks.index(indices, f"pointIndices of shape {name!r}", point_count)
             checks.finite(offsets, f"offsets of shape {name!r}")
-        except InputError as problem:
-            raise FileError(f"{where}: {problem}") from problem
         key = (skeleton, token, label, tuple(sorted(knots.get(shape, []))))
         label = f"{name}:{label}" if label else name
         found.found.append(PartShape(key, label, indices, offsets))

@@ -13,13 +13,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -28,7 +27,7 @@ from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import find_blender
 from understudy.io.nouns import packed, unpacked
-from understudy.rigs.blender.calibration import calibrate
+from understudy.rigs.blender.calibration import Calibration, calibrate
 from understudy.rigs.blender.connection import SCRIPT, Connection
 from understudy.rigs.blender.effects import Channel, Evaluate, RestState, factor_of
 from understudy.rigs.blender.options import BlenderOptions
@@ -46,29 +45,20 @@ Answer = tuple[Connection, dict[str, Any], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class Description(Calibration):
     """A rig without the process that evaluates it.
 
-    channels    what each control sets in Blender
     skin        the bone weights of the file, or None where something else carries the mesh
     animations  name -> control values (T,C)
     notes       sentences about what was left out
-    left_out    reason -> names of the channels that are no controls
-    deforms     (2,C,Q), as `calibration.Calibration` has it
-    switches    (C,) which controls are used at the ends of their range
     """
 
     mesh: Mesh
     skeleton: Skeleton | None
-    controls: ControlSpec
-    channels: tuple[Channel, ...]
     frame_rate: float
-    skin: Skin | None = None
-    animations: Mapping[str, np.ndarray] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    deforms: np.ndarray | None = None
-    switches: np.ndarray | None = None
+    skin: Skin | None
+    animations: Mapping[str, np.ndarray]
+    notes: tuple[str, ...]
 
 
 def choose_request(options: BlenderOptions) -> dict[str, Any]:
@@ -182,24 +172,22 @@ def _describe(
         options.asks,
         progress,
     )
-    notes = tuple(result.notes())
+    notes = tuple(result.said())
     if not result.channels:
         raise InputError(_no_controls(path, header, options, notes))
     columns = [channels.index(channel) for channel in result.channels]
     factors = np.array([factor_of(channel) for channel in result.channels])
     use(result.channels)
+    animations = {name: values[:, columns] / factors for name, values in curves.items()}
+    said = (*header["notes"], *notes)
     found = Description(
-        mesh,
-        skeleton,
-        result.controls,
-        result.channels,
-        header["frame_rate"],
-        skin,
-        {name: values[:, columns] / factors for name, values in curves.items()},
-        (*header["notes"], *notes),
-        result.left_out,
-        result.deforms,
-        result.switches,
+        **vars(result),
+        mesh=mesh,
+        skeleton=skeleton,
+        frame_rate=header["frame_rate"],
+        skin=skin,
+        animations=animations,
+        notes=said,
     )
     return found, bool(header["libraries"])
 
