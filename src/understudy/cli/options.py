@@ -33,82 +33,33 @@ Settings = Annotated[
         help="An option of the method; repeat it. `understudy methods NAME` lists them.",
     ),
 ]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        help="Options that the method lists under a name, such as paper: the method as published. "
-        "--set replaces single ones."
-    ),
-]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 AllFigures = Annotated[
     bool, typer.Option("--all-figures", help="Print all figures, not only the first five.")
 ]
 File = Annotated[Path, typer.Argument(help="A .understudy file.")]
-UpAxis = Annotated[
-    str | None, typer.Option("--up", help="Up axis, where the files do not say: Y or Z.")
-]
-Unit = Annotated[
-    str | None, typer.Option(help="Unit of length, where the files do not say: cm, m, ...")
-]
-FrameRate = Annotated[
-    float | None, typer.Option(help="Frames per second, where the files do not say.")
-]
-Rest = Annotated[
-    Path | None,
-    typer.Option(
-        help="Rest shape (.obj, .ply or .npz). Default: the `rest` of the .npz, else the first "
-        "frame."
-    ),
-]
 
 HeldOut = Annotated[
     list[str], typer.Option(help="Clip to measure on instead of fitting it; repeat it.")
 ]
-Cache = Annotated[
-    Path | None,
-    typer.Option(
-        help="Vertex cache of the original that goes with a character's file: .mdd, .pc2, Maya's "
-        ".mcx or .xml, .npz, .abc, .usd, a folder or 'pattern' of .obj files."
-    ),
-]
-Clips = Annotated[
-    list[str],
-    typer.Option("--clip", help="Animation to read from a character's file; repeat it."),
-]
-Meshes = Annotated[
-    list[str],
-    typer.Option("--mesh", help="Object to read from a character's file; repeat it."),
-]
-FrameOffset = Annotated[
-    int | None,
-    typer.Option(
-        help="Frame of the clip, counted from its first, that is the first of --cache. Default: "
-        "found by comparing them."
-    ),
-]
-
-Without = Annotated[
-    list[str],
-    typer.Option(metavar="PART", help="Leave a part of the character out; repeat it."),
-]
-PartErrors = Annotated[
-    list[str],
-    typer.Option(
-        "--part-error",
-        metavar="PART=LENGTH",
-        help="Learn a part with its own networks and this basis_error, in model units, such as "
-        "eyes=0.002; repeat it.",
-    ),
-]
-
 Count = Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")]
 Overwrite = Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")]
 
 
 def part_options(
-    without: Without = [],  # noqa: B006
-    part_error: PartErrors = [],  # noqa: B006
+    without: Annotated[
+        list[str],
+        typer.Option(metavar="PART", help="Leave a part of the character out; repeat it."),
+    ] = [],  # noqa: B006
+    part_error: Annotated[
+        list[str],
+        typer.Option(
+            "--part-error",
+            metavar="PART=LENGTH",
+            help="Learn a part with its own networks and this basis_error, in model units, such as "
+            "eyes=0.002; repeat it.",
+        ),
+    ] = [],  # noqa: B006
 ) -> PartOptions:
     """How to treat the parts of a character.
 
@@ -132,7 +83,13 @@ def part_options(
 
 def settings_of(
     settings: Settings = [],  # noqa: B006
-    preset: Preset = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Options that the method lists under a name, such as paper: the method as "
+            "published. --set replaces single ones."
+        ),
+    ] = None,
 ) -> dict[str, str]:
     """Name -> value of `--set` texts and of `--preset`.
 
@@ -198,14 +155,44 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def read_options(
-    up: UpAxis = None,
-    unit: Unit = None,
-    frame_rate: FrameRate = None,
-    rest: Rest = None,
-    cache: Cache = None,
-    clip: Clips = [],  # noqa: B006
-    meshes: Meshes = [],  # noqa: B006
-    frame_offset: FrameOffset = None,
+    up: Annotated[
+        str | None, typer.Option("--up", help="Up axis, where the files do not say: Y or Z.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Unit of length, where the files do not say: cm, m, ...")
+    ] = None,
+    frame_rate: Annotated[
+        float | None, typer.Option(help="Frames per second, where the files do not say.")
+    ] = None,
+    rest: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rest shape (.obj, .ply or .npz). Default: the `rest` of the .npz, else the first "
+            "frame."
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Vertex cache of the original that goes with a character's file: .mdd, .pc2, "
+            "Maya's .mcx or .xml, .npz, .abc, .usd, a folder or 'pattern' of .obj files."
+        ),
+    ] = None,
+    clip: Annotated[
+        list[str],
+        typer.Option("--clip", help="Animation to read from a character's file; repeat it."),
+    ] = [],  # noqa: B006
+    meshes: Annotated[
+        list[str],
+        typer.Option("--mesh", help="Object to read from a character's file; repeat it."),
+    ] = [],  # noqa: B006
+    frame_offset: Annotated[
+        int | None,
+        typer.Option(
+            help="Frame of the clip, counted from its first, that is the first of --cache. "
+            "Default: found by comparing them."
+        ),
+    ] = None,
 ) -> ReadOptions:
     """What the user says about the files that they cannot say, and what to read of them."""
     axis = None if up is None else up.upper()
