@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -288,9 +289,8 @@ def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
     facts = _sample_plan(deformer)
     kept = {name: facts.get(name) for name in ("active", "crowd", "calm")}
-    plan = SamplePlan(
-        RANDOM_POSES, seed, **{n: v for n, v in kept.items() if isinstance(v, int | float)}
-    )
+    given: dict[str, Any] = {n: v for n, v in kept.items() if isinstance(v, int | float)}
+    plan = SamplePlan(RANDOM_POSES, seed, **given)
     stretch = sample_of(deformer).get(STRETCH)
     limit = stretch if isinstance(stretch, float) else None
     poses, _ = evaluate_natural(rig, plan.values(rig, deformer.control_spec), limit)
