@@ -99,6 +99,15 @@ def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
 
 
+UVS = "TEXCOORD_0"  # the first UV set among values of corners, which a `Mesh` has apart
+
+
+def uvs_of(values: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Take the first UV set out of values of corners; it is zero where they had NaN."""
+    found = values.pop(UVS, None)
+    return None if found is None else np.nan_to_num(found)
+
+
 def joined_values(
     parts: Sequence[tuple[Mapping[str, np.ndarray], int]], budget: Budget
 ) -> dict[str, np.ndarray]:

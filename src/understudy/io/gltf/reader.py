@@ -56,6 +56,7 @@ from understudy.io.gltf.motion import (
 from understudy.io.gltf.own_extras import own_extras
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
+from understudy.io.numbers import uvs_of
 from understudy.io.trs import PATHS, compose_trs
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -334,13 +335,13 @@ class _Reader:
         for name in values:
             if name.startswith("TEXCOORD_"):
                 values[name] = _flipped(values[name])
-        uvs, own = corners.uvs, self.own
+        own = self.own
         normals = None if own is not None and not own.has_normals else corners.normals
         mesh = Mesh(
             positions[first],
             sizes,
             corners.vertices.reshape(-1)[at],
-            None if uvs is None else _flipped(uvs.reshape(-1, 2)[at]),
+            uvs_of(values),
             None if normals is None else normals.reshape(-1, 3)[at],
             names,
             slot[at[np.cumsum(sizes) - sizes] // 3] if len(names) > 1 else None,

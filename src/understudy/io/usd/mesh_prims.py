@@ -12,6 +12,7 @@ from pxr import Gf, Sdf, UsdGeom, UsdShade, UsdSkel, Vt
 from understudy.core.character import Character
 from understudy.geometry.skinning import largest_first
 from understudy.io.mesh_objects import MeshObject
+from understudy.io.numbers import UVS
 from understudy.io.usd.prim_names import identifiers, keep_name
 
 VERTEX_PRIMVAR = "understudy:vertex"
@@ -78,11 +79,8 @@ class MeshWriter:
         """Write UVs, and where vertices and polygons are in the whole mesh."""
         mesh, primvars = self.character.mesh, UsdGeom.PrimvarsAPI(prim)
         tokens, kinds = UsdGeom.Tokens, Sdf.ValueTypeNames
-        if mesh.corner_uvs is not None:
-            uvs = np.ascontiguousarray(mesh.corner_uvs[found.corners])
-            st = primvars.CreatePrimvar("st", kinds.TexCoord2fArray, tokens.faceVarying)
-            st.Set(Vt.Vec2fArray.FromNumpy(uvs))
-        for name, rows in mesh.corner_values.items():
+        uvs = {} if mesh.corner_uvs is None else {UVS: mesh.corner_uvs}
+        for name, rows in {**uvs, **mesh.corner_values}.items():
             self._write_values(primvars, name, rows[found.corners])
         if len(found.vertices) == mesh.vertex_count:
             return
@@ -93,7 +91,7 @@ class MeshWriter:
             primvars.CreatePrimvar(name, kinds.IntArray, interpolation).Set(_ints(where))
 
     def _write_values(self, primvars: Any, name: str, rows: np.ndarray) -> None:
-        """Write a further UV set or the first vertex colours of an object that has them."""
+        """Write a UV set or the first vertex colours of an object that has them."""
         place, kinds = UsdGeom.Tokens.faceVarying, Sdf.ValueTypeNames
         if not np.isfinite(rows).any():
             return
@@ -101,7 +99,7 @@ class MeshWriter:
         rows = np.where(np.isfinite(rows), rows, 1.0).astype(np.float32)
         part = lambda columns: np.ascontiguousarray(rows[:, columns])
         if name.startswith("TEXCOORD_"):
-            made = primvars.CreatePrimvar(f"st{name[9:]}", kinds.TexCoord2fArray, place)
+            made = primvars.CreatePrimvar(f"st{name[9:].lstrip('0')}", kinds.TexCoord2fArray, place)
             made.Set(Vt.Vec2fArray.FromNumpy(part(slice(2))))
         if name == "COLOR_0":
             made = primvars.CreatePrimvar("displayColor", kinds.Color3fArray, place)

@@ -35,19 +35,18 @@ class ScenePart:
     prim              the `Usd.Prim`
     points            (n,3) float64 at rest
     sizes, corners    (f,) and (c,) int32, the polygons
-    uvs, normals      (c,2) and (c,3) float64, or None
+    normals           (c,3) float64, or None
     material          (f,) names of materials, "" where there is none
     groups            name -> (m,) int32, subsets of the points
     vertex_order      (n,) int32, where the vertices were in the mesh that was written, or None
     polygon_order     (f,) int32, where the polygons were, or None
-    values            further values of the corners by name, as in `Mesh`
+    values            UVs and further values of the corners by name, as in `Mesh`
     """
 
     prim: Any
     points: np.ndarray
     sizes: np.ndarray
     corners: np.ndarray
-    uvs: np.ndarray | None
     normals: np.ndarray | None
     material: list[str]
     groups: dict[str, np.ndarray]
@@ -97,8 +96,7 @@ def read_part(prim: Any) -> ScenePart | None:
     shape = (len(points), sizes, corners)
     sets = _uv_primvars(prim)
     read = lambda primvar, width, what: _on_corners(primvar, width, shape, f"{where}: {what}")
-    uvs = read(sets[0], 2, "UVs") if sets else None
-    values = {f"TEXCOORD_{n}": read(one, 2, "UVs") for n, one in enumerate(sets) if n}
+    values = {f"TEXCOORD_{n}": read(one, 2, "UVs") for n, one in enumerate(sets)}
     colours = [UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"display{n}") for n in ("Color", "Opacity")]
     if colours[0] and colours[0].GetInterpolation() != "constant":  # one colour is for viewports
         given = [read(one, width, "colours") for one, width in zip(colours, (3, 1))]
@@ -119,7 +117,6 @@ def read_part(prim: Any) -> ScenePart | None:
         points,
         sizes[solid],
         corners[chosen],
-        pick(uvs),
         pick(normals),
         [name for name, kept in zip(material, solid.tolist()) if kept],
         groups,
