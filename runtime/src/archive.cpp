@@ -51,13 +51,6 @@ bool all_finite(const char* name, const Array<Scalar>& values, Problem& problem)
     return true;
 }
 
-// A name as it stands in the header, for messages.
-Words<128> word_of(const Json& name, const Memory& memory) {
-    Text text(memory);
-    Problem ignored;
-    return Words<128>(name.read(text, ignored) ? text.c_str() : "?");
-}
-
 }  // namespace
 
 bool Archive::open(const std::uint8_t* data, std::size_t size) {
@@ -68,12 +61,12 @@ bool Archive::open(const std::uint8_t* data, std::size_t size) {
         return problem_.say("the file is truncated: it ends inside its own header");
     const char* text = reinterpret_cast<const char*>(data) + 8;
     Json header;
-    if (!parse_json(text, text + length, header, problem_)) return false;
+    if (!parse_json(text, text + length, memory_, header, problem_)) return false;
     const std::uint8_t* arrays = data + 8 + length;
     const std::size_t array_bytes = size - 8 - length;
     const bool read = header.each_member([&](const Json& name, const Json& about) {
         if (about.kind() != Json::Kind::object)
-            return problem_.say("the header's entry ", word_of(name, memory_).c_str(),
+            return problem_.say("the header's entry ", name.word(memory_).c_str(),
                                 " is not an object");
         if (!name.is("__metadata__")) return add_entry(name, about, arrays, array_bytes);
         if (!about.each_member([&](const Json&, const Json& value) {
@@ -101,7 +94,7 @@ bool Archive::check_places(const std::uint8_t* data, std::size_t size) {
     const std::uint8_t* at = data;
     for (const Entry& entry : arrays_) {
         if (entry.data != at)
-            return problem_.say("array ", word_of(entry.name, memory_).c_str(),
+            return problem_.say("array ", entry.name.word(memory_).c_str(),
                                 " does not lie beside another: the file is damaged");
         at += entry.bytes;
     }
@@ -109,9 +102,6 @@ bool Archive::check_places(const std::uint8_t* data, std::size_t size) {
 }
 
 bool Archive::check_names() const {
-    for (std::size_t i = 1; i < arrays_.size(); ++i)
-        if (arrays_[i].hash == arrays_[i - 1].hash)
-            return problem_.say("two arrays have the same name");
     for (const Entry& entry : arrays_) {
         Text name(memory_);
         if (!entry.name.read(name, problem_)) return false;
@@ -153,7 +143,7 @@ bool Archive::header_length(const std::uint8_t* data, std::size_t size, std::siz
 bool Archive::add_entry(const Json& name, const Json& about, const std::uint8_t* data,
                         std::size_t size) {
     const auto fail = [&](const char* what) {
-        return problem_.say("array ", word_of(name, memory_).c_str(), what);
+        return problem_.say("array ", name.word(memory_).c_str(), what);
     };
     Entry entry;
     entry.name = name;
@@ -197,7 +187,7 @@ bool Archive::add_entry(const Json& name, const Json& about, const std::uint8_t*
 
 bool Archive::read_header(Json& header) const {
     if (header_.empty()) return problem_.say("a safetensors file, but not an understudy deformer");
-    return parse_json(header_.data(), header_.data() + header_.size(), header, problem_);
+    return parse_json(header_.data(), header_.data() + header_.size(), memory_, header, problem_);
 }
 
 const Archive::Entry* Archive::find(const char* name, const char* suffix) const {

@@ -64,7 +64,7 @@ public:
 private:
     struct Entry {
         Json name;
-        std::uint64_t hash = 0;  // of the name
+        std::uint64_t hash = 0;  // of the name; no two are the same
         const std::uint8_t* data = nullptr;
         std::size_t bytes = 0;
         Shape shape;
@@ -83,7 +83,7 @@ private:
     bool add_entry(const Json& name, const Json& about, const std::uint8_t* data, std::size_t size);
     // As in other readers of safetensors, arrays lie side by side and fill the file.
     bool check_places(const std::uint8_t* data, std::size_t size);
-    // Names are distinct; steps and grids are of the right type and belong to an array.
+    // Steps and grids are of the right type and belong to an array.
     bool check_names() const;
 
     const Memory& memory_;

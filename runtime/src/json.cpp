@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "sorting.h"
+
 namespace understudy {
 namespace {
 
@@ -15,8 +17,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // checks: valid JSON tells by itself where each value ends.
 class Checker {
 public:
-    Checker(const char* begin, const char* end, Problem& problem)
-        : at_(begin), end_(end), problem_(problem) {}
+    Checker(const char* begin, const char* end, const Memory& memory, Problem& problem)
+        : at_(begin), end_(end), memory_(memory), problem_(problem), names_(memory) {}
 
     bool check() {
         if (!value(0)) return false;
@@ -25,6 +27,11 @@ public:
     }
 
 private:
+    struct Name {
+        std::uint64_t hash;
+        Json text;
+    };
+
     bool fail(const char* what) { return problem_.say("the header is not valid JSON: ", what); }
 
     void skip_space() {
@@ -68,14 +75,29 @@ private:
 
     bool object(int depth) {
         if (skip('}')) return true;
+        const std::size_t first = names_.size();
         for (;;) {
             if (!skip('"')) return fail("a name was expected");
-            if (!text()) return false;
+            const Json name(at_ - 1);
+            if (!text() || !names_.push({name.hash(), name})) return false;
             if (!skip(':')) return fail("a colon was expected");
             if (!value(depth + 1)) return false;
-            if (skip('}')) return true;
+            if (skip('}')) return distinct(first);
             if (!skip(',')) return fail("a comma was expected");
         }
+    }
+
+    // Whether the names from this one on, which are those of one object, differ; forgets them.
+    // Names of the same hash count as the same.
+    bool distinct(std::size_t first) {
+        Name* names = names_.data() + first;
+        const std::size_t count = names_.size() - first;
+        sort_items(names, count, [](const Name& a, const Name& b) { return a.hash < b.hash; });
+        for (std::size_t i = 1; i < count; ++i)
+            if (names[i].hash == names[i - 1].hash)
+                return problem_.say("the header's JSON has the key '",
+                                    names[i].text.word(memory_).c_str(), "' twice");
+        return names_.resize_without_values(first);
     }
 
     bool array(int depth) {
@@ -178,7 +200,9 @@ private:
 
     const char* at_;
     const char* end_;
+    const Memory& memory_;
     Problem& problem_;
+    Array<Name> names_;  // of the objects that `at_` is in, the outermost first
 };
 
 // What follows reads checked texts.
@@ -357,6 +381,12 @@ bool Json::read(Text& text, Problem& problem) const {
            text.finish();
 }
 
+Words<128> Json::word(const Memory& memory) const {
+    Text text(memory);
+    Problem ignored;
+    return Words<128>(read(text, ignored) ? text.c_str() : "?");
+}
+
 bool Json::read_whole(const char* what, std::uint64_t& number, Problem& problem) const {
     const double value = is_integer() && *at_ != '-' ? this->number() : -1;
     if (!(value >= 0) || value > 9007199254740992.0)
@@ -378,7 +408,7 @@ Json Json::find(const char* name) const {
     if (kind() != Kind::object) return found;
     (void)each_member([&](const Json& member, const Json& value) {
         if (member.is(name)) found = value;
-        return true;
+        return !found;
     });
     return found;
 }
@@ -407,8 +437,9 @@ const char* Json::value_of(const char* name) {
     return skip_space(colon + 1);
 }
 
-bool parse_json(const char* begin, const char* end, Json& found, Problem& problem) {
-    if (!Checker(begin, end, problem).check()) return false;
+bool parse_json(const char* begin, const char* end, const Memory& memory, Json& found,
+                Problem& problem) {
+    if (!Checker(begin, end, memory, problem).check()) return false;
     found = Json(skip_space(begin));
     return true;
 }

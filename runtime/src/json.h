@@ -27,6 +27,8 @@ public:
     bool is(const char* text) const;
     // Of a text: the same as that of `hash_of`.
     std::uint64_t hash() const;
+    // The start of a text, for messages.
+    Words<128> word(const Memory& memory) const;
 
     // These return false, with a problem, if the value is not what they read.
     // A text in UTF-8 without zero characters, because C strings end there.
@@ -38,8 +40,7 @@ public:
     // The member of that name and kind.
     [[nodiscard]] bool need(const char* name, Kind kind, Json& found, Problem& problem) const;
 
-    // The member of that name; false in a condition if there is none or if this is no object. Of
-    // duplicates the last one counts, as in other readers.
+    // The member of that name; false in a condition if there is none or if this is no object.
     Json find(const char* name) const;
 
     // Calls use(value) for every item of an array until it returns false. Returns whether it never
@@ -72,7 +73,8 @@ private:
 std::uint64_t hash_of(const char* text);
 
 // Checks a whole text and finds its value. Returns false, with a problem, unless it is valid JSON
-// in valid UTF-8, nested at most 64 deep.
-[[nodiscard]] bool parse_json(const char* begin, const char* end, Json& found, Problem& problem);
+// in valid UTF-8, nested at most 64 deep, whose objects have no name twice.
+[[nodiscard]] bool parse_json(const char* begin, const char* end, const Memory& memory, Json& found,
+                              Problem& problem);
 
 }  // namespace understudy

@@ -60,6 +60,11 @@ def many_values(count=4_000_000):
     return forged(provenance={"seeds": [0] * count})
 
 
+def many_keys(count=300_000):
+    """A header with an object of many keys."""
+    return forged(provenance={f"{key:x}": 0 for key in range(count)})
+
+
 def many_indices(count=39_000, components=0):
     """Many bases that each move the same 256 vertices."""
     arrays = {"bases.vertices": np.tile(np.arange(256), count).astype(np.uint8)}
@@ -108,9 +113,28 @@ def named(name: bytes):
     return made.replace(b"#" * len(name), name)
 
 
+def repeated(key, also):
+    """A file with one more key in front of `key`, both as they stand in the file's header."""
+    data = forged(provenance={"inner": {"seed": 0}})
+    length = int.from_bytes(data[:8], "little")
+    text = data[8 : 8 + length].replace(key, also + key)
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+# Keys that are given twice: in the list of arrays, beside our header, and in our header, where
+# quotes have a backslash in front.
+REPEATED = {
+    "array": lambda: repeated(b'"mesh.vertices":', b'"mesh.vertices":{},'),
+    "metadata": lambda: repeated(b'"__metadata__":', b'"__metadata__":{},'),
+    "header": lambda: repeated(b'"understudy":', b'"understudy":"{}",'),
+    "nets": lambda: repeated(rb"\"nets\":", rb"\"nets\":[],"),
+    "escaped": lambda: repeated(rb"\"nets\":", rb"\"\\u006eets\":[],"),
+    "nested": lambda: repeated(rb"\"seed\":", rb"\"seed\":1,"),
+}
 HUNGRY = {
     "many writers": many_writers,
     "many values": many_values,
+    "many keys": many_keys,
     "many indices": many_indices,
     "many indices, one component": lambda: many_indices(8_000, 1),
     "many layers": many_layers,

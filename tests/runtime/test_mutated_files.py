@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cpp_builds import ROOT, clang_build, run
 from needs import missing
+from parity import forged
 from parity.kinds import KINDS
 
 COUNT = 1000
@@ -28,33 +29,49 @@ def mutated(tmp_path_factory):
     return [folder / f"{number}.understudy" for number in range(COUNT)]
 
 
-def played(*command):
-    """What a program did with each file; it neither hangs nor takes much memory."""
-    *lines, peak = run(*command, timeout=300).splitlines()
-    assert len(lines) == COUNT
-    assert int(peak) < MOST_MB
-    return lines
+def verdicts(files):
+    """What four readers did with each file; they neither hang nor take much memory."""
+    node = shutil.which("node") or missing("node is not here; apt-get install nodejs")
+    script = HERE / "js" / "play_mutated.mjs"
+    commands = {
+        "numpy": (sys.executable, HERE / "play_mutated.py"),
+        "cpp": (clang_build() / "mutated_files", "play"),
+        "simd": (node, script, MODULE, "simd"),
+        "portable": (node, script, MODULE, "portable"),
+    }
+    done = {}
+    for name, command in commands.items():
+        *done[name], peak = run(*command, *files, timeout=300).splitlines()
+        assert len(done[name]) == len(files)
+        assert int(peak) < MOST_MB
+    return done
 
 
 @pytest.mark.slow
 def test_a_thousand_mutated_files(mutated):
-    node = shutil.which("node") or missing("node is not here; apt-get install nodejs")
-    script = HERE / "js" / "play_mutated.mjs"
-    done = {
-        "numpy": played(sys.executable, HERE / "play_mutated.py", *mutated),
-        "cpp": played(clang_build() / "mutated_files", "play", *mutated),
-        "simd": played(node, script, MODULE, "simd", *mutated),
-        "portable": played(node, script, MODULE, "portable", *mutated),
-    }
+    done = verdicts(mutated)
     count = 0
     for file, lines in zip(mutated, zip(*done.values())):
-        verdicts = [line.split()[0] for line in lines]
-        assert len(set(verdicts)) == 1, (file.name, lines)
-        if verdicts[0] == "played":
+        words = [line.split()[0] for line in lines]
+        assert len(set(words)) == 1, (file.name, lines)
+        if words[0] == "played":
             compare(*(np.fromfile(f"{file}.{name}", "<f4") for name in done))
             count += 1
     assert count > 100
     assert COUNT - count > 100
+
+
+@pytest.mark.slow
+def test_keys_that_are_given_twice_are_refused_by_all(tmp_path):
+    for name, make in forged.REPEATED.items():
+        (tmp_path / f"{name}.understudy").write_bytes(make())
+    sound = tmp_path / "sound.understudy"
+    sound.write_bytes(forged.repeated(b'"mesh.vertices":', b""))
+    for refused in verdicts([tmp_path / f"{name}.understudy" for name in forged.REPEATED]).values():
+        for said in refused:
+            assert said.startswith("refused")
+            assert said.endswith("twice")
+    assert {line for lines in verdicts([sound]).values() for line in lines} == {"played"}
 
 
 def compare(reference, *others):

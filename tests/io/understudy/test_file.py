@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import full_deformer, random_motion
+from parity import forged
 from parity.kinds import KINDS
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -231,6 +232,17 @@ def test_a_grid_wider_than_its_numbers_is_refused_before_it_fills_the_memory():
         widened(
             {"a": np.zeros((100000, 1), np.uint16), "a.grid": np.zeros((2, 100000), np.float32)}
         )
+
+
+@pytest.mark.parametrize("name", forged.REPEATED)
+def test_a_key_that_is_given_twice_is_refused(tmp_path, name):
+    path = tmp_path / "twice.understudy"
+    path.write_bytes(forged.REPEATED[name]())
+    with pytest.raises(FileError, match=r"has the key '\w*(\.\w+)?' twice"):
+        Deformer.load(path)
+    if runtime.compiled is not None:
+        with pytest.raises(ValueError, match=r"has the key '\w*(\.\w+)?' twice"):
+            runtime.compiled.Model(path.read_bytes())
 
 
 def test_steps_beyond_32_bits_are_refused():

@@ -62,10 +62,15 @@ def parse_archive_header(data: bytes) -> dict[str, Any]:
 
 
 def parse_header(text: str) -> Any:
-    """Return the header of a deformer: strict JSON, whose texts are valid Unicode."""
+    """Return the header of a deformer: strict JSON without repeated names, in valid Unicode."""
     if _depth(text) > _MOST_NESTED:
         raise InputError("the header is nested too deeply")
-    found = json.loads(text, parse_constant=_refused_constant, parse_int=_whole)
+    found = json.loads(
+        text,
+        object_pairs_hook=without_repeats,
+        parse_constant=_refused_constant,
+        parse_int=_whole,
+    )
     if _SURROGATE.search(text):  # half of a pair cannot be encoded
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     return found
