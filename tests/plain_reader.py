@@ -20,7 +20,7 @@ def read(path):
     (length,) = struct.unpack("<Q", data[:8])
     table, body = json.loads(data[8 : 8 + length]), data[8 + length :]
     header = json.loads(table.pop("__metadata__")["understudy"])
-    if header["format_version"] > 1:
+    if header["format_version"] > 2:
         raise ValueError("a newer file")
     raw = {}
     for name, entry in table.items():
@@ -194,13 +194,19 @@ def play(header, a, world, controls):
     if controls is not None:
         numbers.append(controls)
     c = coefficients(header, a, np.concatenate(numbers)[a["features.columns"]])
-    points, flat = a["mesh.vertices"] + a.get("mean", np.zeros(3)), Flat(a)
+    mask = a.get("mask", np.ones(len(a["mesh.vertices"]), np.float32))
+    points, flat = a["mesh.vertices"] + mask[:, None] * a.get("mean", np.zeros(3)), Flat(a)
     for shared in a.get("bases.shared", ()):
         n, p = flat.size("bases.vertex_counts"), flat.size("bases.component_counts")
+        vertices = flat.take("bases.vertices", n)
         matrix = flat.take("bases.matrices", n if shared else 3 * n, p)
+        if "mask" in a:
+            matrix = matrix * np.repeat(mask[vertices], 1 if shared else 3)[:, None]
+            if header["storage"] == "float16":
+                matrix = matrix.astype(np.float16).astype(np.float32)
         read = c[flat.take("bases.coefficients", 3 if shared else 1, p)]
         added = (matrix @ read.T) if shared else (matrix @ read[0]).reshape(n, 3)
-        points[flat.take("bases.vertices", n)] += added
+        points[vertices] += added
     return points if world is None else skinned(header, a, world, points)
 
 

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define UNDERSTUDY_VERSION "0.1.0"
-#define UNDERSTUDY_FORMAT_VERSION 1
+#define UNDERSTUDY_FORMAT_VERSION 2
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #if defined(UNDERSTUDY_BUILDING)
@@ -155,7 +155,7 @@ typedef struct understudy_entry {
 
 /* The same as understudy_load_memory_with, from entries instead of a file. The format version and
    objects (provenance, errors) are not needed. Sizes are trusted: `data` must hold what `lengths`
-   say. Entries and what they refer to are not needed after the call. */
+   say, and names differ. Entries and what they refer to are not needed after the call. */
 UNDERSTUDY_API understudy_model* understudy_load_entries_with(const understudy_allocator* allocator,
                                                               const understudy_entry* entries,
                                                               size_t count, char* message,

@@ -267,9 +267,6 @@ Words<64> Archive::name_of(Form form, std::uint32_t number) {
 bool Archive::check_form(bool whole) {
     sort_items(entries_.data(), entries_.size(),
                [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
-    for (std::size_t i = 1; i < entries_.size(); ++i)
-        if (entries_[i].key() == entries_[i - 1].key())
-            return problem_.say("two entries have the name ", name_of(entries_[i]).c_str());
     bool half = false;
     if (find(Form::storage, 0, Suffix::none)) {
         Text storage(memory_);
@@ -344,7 +341,7 @@ bool Archive::check_shape(const Entry& entry, std::int64_t* lengths) const {
         fits = !wanted || (wanted > 0 ? wanted : lengths[-wanted]) == length;
     }
     return fits || problem_.say("entry ", name_of(entry).c_str(),
-                                ": its shape is not that of the form, or does not fit the others");
+                                " has the wrong shape, or one that does not fit another");
 }
 
 const Archive::Entry* Archive::find(Form form, std::uint32_t number, Suffix suffix) const {

@@ -5,6 +5,7 @@
 
 #include "affine.h"
 #include "archive.h"
+#include "kernels.h"
 
 namespace understudy {
 namespace {
@@ -90,6 +91,22 @@ private:
     Cuts<std::uint16_t> halves_;
 };
 
+// The nearest half, of two the even one, of a float no larger than the largest half.
+std::uint16_t half_of_float(float value) {
+    std::uint32_t bits, middle;
+    std::memcpy(&bits, &value, sizeof bits);
+    const std::uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7FFFFFFF;
+    if (bits < 0x38800000) {  // steps of 2^-24, as floats from 0.5 on have them
+        const float moved = std::abs(value) + 0.5f, half = 0.5f;
+        std::memcpy(&bits, &moved, sizeof bits);
+        std::memcpy(&middle, &half, sizeof middle);
+        return static_cast<std::uint16_t>(sign | (bits - middle));
+    }
+    bits += 0xFFF + (bits >> 13 & 1);
+    return static_cast<std::uint16_t>(sign | (bits - 0x38000000) >> 13);
+}
+
 // Layers that a file of some size may have: far more than real ones have, so few that a forged list
 // of empty layers does not fill the memory.
 std::size_t most_layers(std::size_t file_size) { return 4096 + file_size / 64; }
@@ -106,8 +123,8 @@ public:
             return false;
         if (file_.has(FormPart::skeleton) != into_.skinned)
             return problem_.say("a skeleton and a skin come together: one of them is missing");
-        return read_features() && read_nets() && read_bases() && read_bounds() && read_clips() &&
-               read_posing_part();
+        return read_features() && read_nets() && read_bases() && read_mask() && read_bounds() &&
+               read_clips() && read_posing_part();
     }
 
 private:
@@ -193,8 +210,6 @@ private:
             !file_.integers(Form::mesh_part_vertices, all) ||
             !in_range(all, into_.vertex_count(), "mesh.part_vertices", problem_))
             return false;
-        if (sizes.size() != names.size())
-            return problem_.say("mesh.part_sizes: expected one per part");
         Cuts<std::int32_t> counts(sizes, "mesh.part_sizes", problem_),
             vertices(all, "mesh.part_vertices", problem_);
         for (Text& name : names) {
@@ -278,8 +293,6 @@ private:
         if (file_.has(Form::skin_virtual_index) != file_.has(Form::skin_virtual_weight))
             return problem_.say("skin: virtual_index and virtual_weight come together");
         if (file_.has(Form::skin_virtual_index)) {
-            if (!(file_.shape(Form::skin_virtual_index) == file_.shape(Form::skin_virtual_weight)))
-                return problem_.say("skin: virtual_index and virtual_weight differ in shape");
             if (!read_influences(Form::skin_virtual_index, Form::skin_virtual_weight, targets,
                                  into_.virtual_bones))
                 return false;
@@ -422,6 +435,30 @@ private:
             if (basis.matrix.columns && !into_.bases.push(basis)) return false;
         }
         return vertices.end() && coefficients.end() && matrices.end();
+    }
+
+    // Multiplies the mean and the rows of bases, so that a mask costs nothing in a pose.
+    bool read_mask() {
+        if (!file_.has(Form::mask)) return true;
+        Array<float> mask(into_.memory);
+        if (!file_.floats(Form::mask, mask)) return false;
+        for (const float scale : mask)
+            if (!(scale >= 0 && scale <= 1)) return problem_.say("mask: a number is not in 0 to 1");
+        for (std::size_t i = 0; i < into_.mean.size(); ++i) into_.mean[i] *= mask[i / 3];
+        for (const Basis& basis : into_.bases) {
+            const MatrixView& matrix = basis.matrix;
+            float* single = into_.basis_values.data();
+            std::uint16_t* half = into_.basis_halves.data();
+            if (matrix.half) half += matrix.half - half;
+            else single += matrix.single - single;
+            for (std::size_t i = 0; i < matrix.rows * matrix.columns; ++i) {
+                const std::size_t row = i / matrix.columns / (basis.shared ? 1 : 3);
+                const float scale = mask[static_cast<std::size_t>(basis.vertices[row])];
+                if (matrix.half) half[i] = half_of_float(float_of_half(half[i]) * scale);
+                else single[i] *= scale;
+            }
+        }
+        return true;
     }
 
     bool read_bounds() {

@@ -6,7 +6,7 @@
 
 namespace understudy {
 
-constexpr std::uint64_t kFormatVersion = 1;
+constexpr std::uint64_t kFormatVersion = 2;
 
 enum class FormType : std::uint8_t { float32, float64, int32, boolean, text, texts, object };
 enum class Narrow : std::uint8_t { no, half, grid, whole };  // in a file in 16 bits
@@ -69,6 +69,7 @@ enum class Form : std::uint8_t {
     mesh_up_axis,
     mesh_handedness,
     mean,
+    mask,
     held_out_error,
     skeleton_names,
     skeleton_parents,
@@ -172,9 +173,9 @@ constexpr FormEntry kForm[] = {
     {"mesh.materials",
      FormType::texts, Narrow::no, FormPart::mesh, true, 1, {0}},
     {"mesh.parts",
-     FormType::texts, Narrow::no, FormPart::mesh, true, 1, {0}},
+     FormType::texts, Narrow::no, FormPart::mesh, true, 1, {-'O'}},
     {"mesh.part_sizes",
-     FormType::int32, Narrow::whole, FormPart::mesh, true, 1, {0}},
+     FormType::int32, Narrow::whole, FormPart::mesh, true, 1, {-'O'}},
     {"mesh.part_vertices",
      FormType::int32, Narrow::whole, FormPart::mesh, true, 1, {0}},
     {"mesh.unit",
@@ -185,6 +186,8 @@ constexpr FormEntry kForm[] = {
      FormType::text, Narrow::no, FormPart::mesh, true, 0, {}},
     {"mean",
      FormType::float32, Narrow::grid, FormPart::deformer, false, 2, {-'V', 3}},
+    {"mask",
+     FormType::float32, Narrow::no, FormPart::deformer, false, 1, {-'V'}},
     {"held_out_error",
      FormType::float32, Narrow::no, FormPart::deformer, false, 1, {-'V'}},
     {"skeleton.names",
@@ -216,9 +219,9 @@ constexpr FormEntry kForm[] = {
     {"skin.weight",
      FormType::float32, Narrow::grid, FormPart::skin, true, 2, {-'V', -'K'}},
     {"skin.virtual_index",
-     FormType::int32, Narrow::whole, FormPart::skin, false, 2, {-'M', 0}},
+     FormType::int32, Narrow::whole, FormPart::skin, false, 2, {-'M', -'J'}},
     {"skin.virtual_weight",
-     FormType::float32, Narrow::no, FormPart::skin, false, 2, {-'M', 0}},
+     FormType::float32, Narrow::no, FormPart::skin, false, 2, {-'M', -'J'}},
     {"features.columns",
      FormType::int32, Narrow::whole, FormPart::features, true, 1, {-'X'}},
     {"features.low",

@@ -177,6 +177,12 @@ def unclamped(deformer: Deformer) -> Deformer:
     return replace(deformer, features=replace(deformer.features, low=-wide, high=wide))
 
 
+def masked(deformer: Deformer) -> Deformer:
+    """The same deformer with a mask that has zeros, ones and numbers between."""
+    mask = np.random.default_rng(4).uniform(-0.5, 1.5, deformer.mesh.vertex_count)
+    return replace(deformer, mask=mask.clip(0, 1))
+
+
 def bounded(deformer: Deformer) -> Deformer:
     """The same deformer with bounds that clamp many coefficients of `drivers` and fade some.
 
@@ -255,6 +261,8 @@ KINDS = {
     "controls-bounded": lambda: bounded(_controls_only()),
     "posed": lambda: driven_by_controls(full_deformer()),
     "posed-packed": lambda: driven_by_controls(upright(full_deformer()).half()),
+    "masked": lambda: masked(full_deformer()),
+    "masked-wide-packed": lambda: masked(upright(_wide()).half()),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 

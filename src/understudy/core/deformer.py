@@ -5,7 +5,7 @@
     c    = sum over nets g of  scatter(O_g, net_g(x[I_g]))            coefficients
     c'   = clamp(c) * fade                                    the range of the training poses, and 1
                                                               near them, 0 far away; see `Bounds`
-    d    = mean + sum over bases b of  scatter(S_b, basis_b @ c'[J_b])  displacements at rest
+    d    = mask * (mean + sum over bases b of  scatter(S_b, basis_b @ c'[J_b]))  at rest
     M    = world_from_bone @ bone_from_rest                   (B,3,4); without bones the identity
     M'   = D @ M                                              virtual bones, if there are any
     v_i  = blend over k of  w_ik, M'[b_ik]  applied to (rest_i + d_i, 1)
@@ -54,6 +54,7 @@ class Deformer(Noun):
     features      what the nets read
     nets, bases   the correctives; empty: none
     mean          (V,3) float32, the displacement at zero coefficients, or None
+    mask          (V,) float32 from 0 to 1, which scales the displacements; None: 1
     method        the registered name of the method that made it
     training      errors on the training poses by name, in `mesh.unit`
     provenance    what it was made from: rig, poses, seed, version, config
@@ -83,6 +84,7 @@ class Deformer(Noun):
     posing: PosingSkeleton | None = None
     bounds: Bounds | None = None
     held_out_error: np.ndarray | None = None
+    mask: np.ndarray | None = None
 
     def __post_init__(self):
         put = self._keep
@@ -104,6 +106,10 @@ class Deformer(Noun):
             checks.same_count(clip.bone_count, bones, "bones", name, "the skeleton")
         if self.mean is not None:
             put("mean", checks.array(self.mean, "mean displacement", (vertex_count, 3)))
+        if self.mask is not None:
+            put("mask", checks.array(self.mask, "mask", (vertex_count,)))
+            checks.between(self.mask.min(), "smallest number of the mask", low=0)
+            checks.between(self.mask.max(), "largest number of the mask", high=1)
         controls = 0 if self.control_spec is None else self.control_spec.count
         checks.index(self.features.columns, "feature columns", 12 * bones + controls)
         for number, net in enumerate(self.nets):
@@ -180,6 +186,18 @@ class Deformer(Noun):
     def skin_alone(self) -> Deformer:
         """Return its skin without correctives: where these fade to, but for the mean."""
         return replace(self, features=Features(), nets=(), bases=())
+
+    @property
+    def folded(self) -> Deformer:
+        """The same deformer without a mask, which its mean and bases are multiplied by."""
+        return self if self.mask is None else self._folded
+
+    @cached_property
+    def _folded(self) -> Deformer:
+        assert self.mask is not None
+        mean = None if self.mean is None else self.mean * self.mask[:, None]
+        bases = tuple(b.scaled(self.mask[b.vertices], self.storage) for b in self.bases)
+        return replace(self, mean=mean, bases=bases, mask=None)
 
     def need_skin(self) -> tuple[Skeleton, Skin]:
         """Return the skeleton and the skin, or raise if there are none."""

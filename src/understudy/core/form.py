@@ -20,10 +20,12 @@ AXES = {
     "V": "vertices",
     "F": "polygons",
     "N": "corners of all polygons",
+    "O": "named parts of the mesh",
     "B": "bones",
     "C": "controls",
     "K": "influences per vertex",
     "M": "virtual bones",
+    "J": "bones per virtual bone",
     "X": "features",
     "G": "networks",
     "L": "layers of all networks",
@@ -113,13 +115,14 @@ ENTRIES = (
     _optional("mesh.corner_normals", "float32", ("N", 3), "normals", "grid"),
     _optional("mesh.polygon_material", "int32", ("F",), "index of its material", _WHOLE),
     Entry("mesh.materials", "texts", ("m",), "names, distinct"),
-    Entry("mesh.parts", "texts", ("n",), "names of sets of vertices"),
-    Entry("mesh.part_sizes", "int32", ("n",), "vertices of each part", _WHOLE),
+    Entry("mesh.parts", "texts", ("O",), "names of sets of vertices"),
+    Entry("mesh.part_sizes", "int32", ("O",), "vertices of each part", _WHOLE),
     Entry("mesh.part_vertices", "int32", ("n",), "vertices, part after part", _WHOLE),
     Entry("mesh.unit", "text", (), '"m", "cm", "mm", "in", "ft" or "unitless"'),
     Entry("mesh.up_axis", "text", (), '"Y", "Z" or "unknown"'),
     Entry("mesh.handedness", "text", (), '"right" or "left"'),
     _optional("mean", "float32", ("V", 3), "displacement at zero coefficients", "grid"),
+    Entry("mask", "float32", ("V",), "0 to 1, scales correctives", needed=False, since=2),
     _optional("held_out_error", "float32", ("V",), "mean distance from poses that were kept out"),
     Entry("skeleton.names", "texts", ("B",), "names, distinct and not empty"),
     Entry("skeleton.parents", "int32", ("B",), "a bone before it, or -1: a root", _WHOLE),
@@ -135,8 +138,8 @@ ENTRIES = (
     Entry("skin.blend", "text", (), '"linear" or "dual_quaternion"'),
     Entry("skin.bone_index", "int32", ("V", "K"), "bones, or virtual bones if any", _WHOLE),
     Entry("skin.weight", "float32", ("V", "K"), "rows sum to one; may be negative", "one grid"),
-    _optional("skin.virtual_index", "int32", ("M", "m"), "bones of virtual bones", _WHOLE),
-    _optional("skin.virtual_weight", "float32", ("M", "m"), "weights of these; rows sum to one"),
+    _optional("skin.virtual_index", "int32", ("M", "J"), "bones of virtual bones", _WHOLE),
+    _optional("skin.virtual_weight", "float32", ("M", "J"), "weights of these; rows sum to one"),
     Entry("features.columns", "int32", ("X",), "which of the 12 B + C numbers of a pose", _WHOLE),
     Entry("features.low", "float32", ("X",), "the clamp: from; may be -infinity"),
     Entry("features.high", "float32", ("X",), "to; may be infinity"),
@@ -208,9 +211,8 @@ def entry_of(name: str) -> Entry | None:
     >>> entry_of("clip.12.values").axes
     ('n', 12)
     """
-    if "#" in name:
-        return None
-    return _KNOWN.get(re.sub(r"\.(0|[1-9][0-9]{0,8})\.", ".#.", name, count=1))
+    known = re.sub(r"\.(0|[1-9][0-9]{0,8})\.", ".#.", name, count=1)
+    return None if "#" in name else _KNOWN.get(known)
 
 
 def entries_of(part: str) -> list[Entry]:

@@ -126,10 +126,9 @@ def _read_entries(deformer: Deformer) -> dict[str, Any]:
     left_out = {"clips", "clip"} if deformer.poses_bones else {"clips", "clip", "posing"}
     half = deformer.storage != "float32"
     result = {}
-    for name, value in entries_of(deformer).items():
+    for name, value in entries_of(deformer.folded).items():
         entry = entry_of(name)
-        assert entry
-        if entry.part in left_out or name in _LOOKS or entry.type == "object":
+        if entry is None or entry.part in left_out or name in _LOOKS or entry.type == "object":
             continue
         result[name] = value.astype(np.float16) if half and entry.narrow == "half" else value
     return result

@@ -106,6 +106,7 @@ def distance_from_data(
 
 def _displacements(deformer: Deformer, readings: np.ndarray) -> np.ndarray:
     """Return d of the equations, (T,V,3) float32, of readings (T,X)."""
+    deformer = deformer.folded
     d = np.zeros((len(readings), deformer.mesh.vertex_count, 3), np.float32)
     if deformer.mean is not None:
         d += deformer.mean

@@ -12,7 +12,7 @@ import pytest
 from builders import full_deformer
 from parity.kinds import KINDS, drivers
 
-from understudy import Clip, Deformer
+from understudy import Clip, Deformer, InputError
 from understudy.core import form
 from understudy.core.clip import ClipKeys
 from understudy.io.understudy import entries_of
@@ -33,6 +33,7 @@ def test_generated_files_are_those_of_the_form():
 
 def test_the_page_lists_every_entry():
     page = (ROOT / "docs/file-format.md").read_text()
+    assert f"this page describes version {form.FORMAT_VERSION}." in page.replace("\n", " ")
     assert plain_reader.names_of(page) == {entry.name for entry in form.ENTRIES}
 
 
@@ -67,6 +68,27 @@ def test_a_reader_written_from_the_page_reads_clips(tmp_path):
         np.testing.assert_allclose(found, clip.world_from_bone, atol=1e-12)
 
 
+def test_a_mask_scales_the_correctives_and_is_of_format_2(tmp_path):
+    deformer = full_deformer()
+    count = deformer.mesh.vertex_count
+    bones, controls = drivers(deformer, 2)
+    plain = deformer.displacements(bones, controls)
+    mask = np.linspace(0, 1, count, dtype=np.float32)
+    scaled = replace(deformer, mask=mask)
+    found = scaled.displacements(bones, controls)
+    np.testing.assert_allclose(found, mask[:, None] * plain, atol=1e-6)
+    none = replace(deformer, mask=np.zeros(count)).deform(bones, controls)
+    still = deformer.deform_displaced(bones, np.zeros_like(plain))
+    np.testing.assert_allclose(none, still, atol=1e-5)
+    for made, version in ((deformer, 1), (scaled, 2)):
+        made.save(tmp_path / "a.understudy")
+        assert plain_reader.read(tmp_path / "a.understudy")[0]["format_version"] == version
+    np.testing.assert_array_equal(Deformer.load(tmp_path / "a.understudy").mask, mask)
+    for wrong in (np.full(count, 1.1), np.full(count, -0.1), np.full(count, np.nan), np.ones(3)):
+        with pytest.raises(InputError, match="mask"):
+            replace(deformer, mask=wrong)
+
+
 def test_every_entry_is_written_and_comes_back(tmp_path):
     """What the form lists and no noun has would otherwise be left out in silence."""
     everything = {}
@@ -84,6 +106,7 @@ def test_every_entry_is_written_and_comes_back(tmp_path):
         materials=("skin",),
         polygon_material=np.zeros(len(deformer.mesh.polygon_sizes), int),
     )
+    deformer = replace(deformer, mask=np.linspace(0, 1, deformer.mesh.vertex_count))
     full = replace(
         deformer, mesh=mesh, clips=(clip, Clip.from_keys("b", keys)), held_out_error=error
     )
