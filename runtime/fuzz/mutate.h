@@ -176,9 +176,9 @@ inline void change_word(std::string& text, Random& random) {
         with = text.substr(other, size);
     } else {
         static const char* const known[] = {
-            "tanh",    "relu",    "gelu", "rbf",  "linear",   "dual_quaternion",
-            "float16", "float32", "int8", "skin", "skeleton", "controls",
-            "clips",   "x",       ""};
+            "tanh",    "relu",    "gelu",        "linear",         "dual_quaternion",
+            "float16", "float32", "clips.names", "skeleton.names", "x",
+            ""};
         with = one_of(random, known);
     }
     text.replace(first, length, with);
@@ -311,8 +311,8 @@ inline void change_array(File& file, Random& random) {
                                                 "mesh.polygon_material",
                                                 "skin.virtual_index",
                                                 "skin.virtual_weight",
-                                                "nets.half",
-                                                "bases.values"};
+                                                "nets.biases",
+                                                "bases.matrices"};
             const std::string old = entry.name;
             switch (random() % 5) {
                 case 0: entry.name += ".steps"; break;

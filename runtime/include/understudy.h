@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define UNDERSTUDY_VERSION "0.1.0"
-#define UNDERSTUDY_FORMAT_VERSION 5
+#define UNDERSTUDY_FORMAT_VERSION 2
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #if defined(UNDERSTUDY_BUILDING)
@@ -137,6 +137,29 @@ UNDERSTUDY_API understudy_model* understudy_load_memory_with(const understudy_al
 UNDERSTUDY_API understudy_model* understudy_load_file_with(const understudy_allocator* allocator,
                                                            const char* path, char* message,
                                                            size_t message_size);
+
+/* What a file consists of, in memory: one array, text or list of texts of docs/file-format.md.
+
+   name     that in the file
+   type     of an array, as safetensors calls it: "F32"; of texts "TEXT"
+   axes     how many lengths there are; of a text 0, of a list of texts 1
+   lengths  of each axis; may be NULL without axes
+   data     the numbers, at any address; of texts their bytes in UTF-8, each text ended by a zero */
+typedef struct understudy_entry {
+    const char* name;
+    const char* type;
+    size_t axes;
+    const size_t* lengths;
+    const void* data;
+} understudy_entry;
+
+/* The same as understudy_load_memory_with, from entries instead of a file. The format version and
+   objects (provenance, errors) are not needed. Sizes are trusted: `data` must hold what `lengths`
+   say, and names differ. Entries and what they refer to are not needed after the call. */
+UNDERSTUDY_API understudy_model* understudy_load_entries_with(const understudy_allocator* allocator,
+                                                              const understudy_entry* entries,
+                                                              size_t count, char* message,
+                                                              size_t message_size);
 
 /* Frees a model; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_model(understudy_model* model);

@@ -130,6 +130,25 @@ bool read_file(std::FILE* file, understudy::Array<std::uint8_t>& data,
     return !std::ferror(file) || problem.say("the file cannot be read");
 }
 
+// The model of a file, or of entries.
+template <class Item>
+understudy_model* loaded(const understudy_allocator* allocator, const Item* items, size_t count,
+                         char* message, size_t message_size) {
+    const FloatMode mode;
+    const Memory& memory = memory_of(allocator);
+    understudy::Problem problem;
+    understudy_model* model = nullptr;
+    if (!items) problem.say("no data was given");
+    else if ((model = understudy::create<understudy_model>(memory, memory)) != nullptr &&
+             model->load(items, count, problem)) {
+        say("", message, message_size);
+        return model;
+    }
+    understudy_free_model(model);
+    say(problem.text(), message, message_size);
+    return nullptr;
+}
+
 }  // namespace
 
 extern "C" {
@@ -153,19 +172,13 @@ const char* understudy_status_text(int status) {
 understudy_model* understudy_load_memory_with(const understudy_allocator* allocator,
                                               const void* data, size_t size, char* message,
                                               size_t message_size) {
-    const FloatMode mode;
-    const Memory& memory = memory_of(allocator);
-    understudy::Problem problem;
-    understudy_model* model = nullptr;
-    if (!data) problem.say("no data was given");
-    else if ((model = understudy::create<understudy_model>(memory, memory)) != nullptr &&
-             model->load(static_cast<const std::uint8_t*>(data), size, problem)) {
-        say("", message, message_size);
-        return model;
-    }
-    understudy_free_model(model);
-    say(problem.text(), message, message_size);
-    return nullptr;
+    return loaded(allocator, static_cast<const std::uint8_t*>(data), size, message, message_size);
+}
+
+understudy_model* understudy_load_entries_with(const understudy_allocator* allocator,
+                                               const understudy_entry* entries, size_t count,
+                                               char* message, size_t message_size) {
+    return loaded(allocator, entries, count, message, message_size);
 }
 
 understudy_model* understudy_load_memory(const void* data, size_t size, char* message,

@@ -5,16 +5,19 @@
 
 #include "affine.h"
 #include "archive.h"
-#include "sorting.h"
+#include "kernels.h"
 
 namespace understudy {
 namespace {
 
-using Kind = Json::Kind;
+static_assert(kFormatVersion == UNDERSTUDY_FORMAT_VERSION, "understudy.h is out of date");
 
 constexpr const char* kUnits[] = {"m", "cm", "mm", "in", "ft", "unitless"};
 constexpr const char* kUpAxes[] = {"Y", "Z", "unknown"};
 constexpr const char* kHandedness[] = {"right", "left"};
+constexpr const char* kStorages[] = {"float32", "float16"};
+constexpr const char* kBlends[] = {"linear", "dual_quaternion"};
+constexpr const char* kActivations[] = {"tanh", "relu", "gelu"};
 
 bool in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what,
               Problem& problem) {
@@ -22,6 +25,11 @@ bool in_range(const std::int32_t* values, std::size_t count, std::size_t size, c
         if (values[i] < 0 || static_cast<std::size_t>(values[i]) >= size)
             return problem.say(what, ": an index is out of range");
     return true;
+}
+
+bool in_range(const Array<std::int32_t>& values, std::size_t size, const char* what,
+              Problem& problem) {
+    return in_range(values.data(), values.size(), size, what, problem);
 }
 
 // Consecutive ranges of an array. It is an error to run past the end or to leave numbers.
@@ -33,15 +41,23 @@ public:
 
     bool cut(std::size_t rows, std::size_t columns, const Scalar*& range) {
         if (columns && rows > (values_.size() - at_) / columns)
-            return problem_.say(name_, ": the header asks for more numbers than there are");
+            return problem_.say(name_, ": its sizes ask for more numbers than there are");
         range = values_.data() + at_;
         at_ += rows * columns;
         return true;
     }
 
+    // A size that is read.
+    bool next(std::size_t& size) {
+        const Scalar* found;
+        if (!cut(1, 1, found)) return false;
+        size = static_cast<std::size_t>(*found);
+        return *found >= 0 || problem_.say(name_, ": a size is negative");
+    }
+
     bool end() const {
         return at_ == values_.size() ||
-               problem_.say(name_, ": holds more numbers than the header accounts for");
+               problem_.say(name_, ": holds more numbers than its sizes account for");
     }
 
 private:
@@ -51,35 +67,45 @@ private:
     std::size_t at_ = 0;
 };
 
-enum class Storage { single, half };
-
-// From this version on, later biases of 16-bit files are in 16 bits.
-constexpr std::uint64_t kFirstNarrow = 4;
-
-// The matrices of nets or bases, cut from the array that has numbers of their kind.
-class Matrices {
+// Numbers of nets or bases, cut from the array of their kind.
+class Numbers {
 public:
-    Matrices(Storage storage, const Array<float>& values, const Array<std::uint16_t>& halves,
-             const char* name, Problem& problem)
-        : storage_(storage), values_(values, name, problem), halves_(halves, name, problem) {}
+    Numbers(bool half, const Array<float>& values, const Array<std::uint16_t>& halves,
+            const char* name, Problem& problem)
+        : half_(half), values_(values, name, problem), halves_(halves, name, problem) {}
 
     bool cut(MatrixView& matrix) {
-        return storage_ == Storage::half ? halves_.cut(matrix.rows, matrix.columns, matrix.half)
-                                         : values_.cut(matrix.rows, matrix.columns, matrix.single);
+        return cut(matrix.rows, matrix.columns, matrix.single, matrix.half);
     }
 
-    bool cut_bias(NetLayer& layer, bool half) {
-        return half ? halves_.cut(layer.weight.rows, 1, layer.half_bias)
-                    : values_.cut(layer.weight.rows, 1, layer.bias);
+    bool cut(std::size_t rows, std::size_t columns, const float*& single,
+             const std::uint16_t*& half) {
+        return half_ ? halves_.cut(rows, columns, half) : values_.cut(rows, columns, single);
     }
 
     bool end() const { return values_.end() && halves_.end(); }
 
 private:
-    Storage storage_;
+    bool half_;
     Cuts<float> values_;
     Cuts<std::uint16_t> halves_;
 };
+
+// The nearest half, of two the even one, of a float no larger than the largest half.
+std::uint16_t half_of_float(float value) {
+    std::uint32_t bits, middle;
+    std::memcpy(&bits, &value, sizeof bits);
+    const std::uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7FFFFFFF;
+    if (bits < 0x38800000) {  // steps of 2^-24, as floats from 0.5 on have them
+        const float moved = std::abs(value) + 0.5f, half = 0.5f;
+        std::memcpy(&bits, &moved, sizeof bits);
+        std::memcpy(&middle, &half, sizeof middle);
+        return static_cast<std::uint16_t>(sign | (bits - middle));
+    }
+    bits += 0xFFF + (bits >> 13 & 1);
+    return static_cast<std::uint16_t>(sign | (bits - 0x38000000) >> 13);
+}
 
 // Layers that a file of some size may have: far more than real ones have, so few that a forged list
 // of empty layers does not fill the memory.
@@ -92,112 +118,53 @@ public:
         : file_(file), into_(into), problem_(file.problem()) {}
 
     bool read() {
-        std::uint64_t version;
-        Json entry;
-        if (!file_.read_header(header_) ||
-            !header_.need("format_version", Kind::number, entry, problem_) ||
-            !entry.read_whole("the format version", version, problem_))
-            return false;
-        if (version < 1) return problem_.say("the header has no valid format version");
-        if (version > UNDERSTUDY_FORMAT_VERSION)
-            return problem_.say("written by a newer understudy (format ", version,
-                                "); upgrade to read it");
-        if (!read_storage()) return false;
-        half_biases_ = into_.half_precision && version >= kFirstNarrow;
-        Json ignored;
-        if (!read_text(header_, "method", into_.method) ||
-            !header_.need("training", Kind::object, ignored, problem_) ||
-            !header_.need("provenance", Kind::object, ignored, problem_) || !read_mesh() ||
+        if (!read_storage() || !file_.text(Form::method, into_.method) || !read_mesh() ||
             !read_skeleton() || !read_controls() || !read_skin())
             return false;
-        if (static_cast<bool>(header_.find("skeleton")) != into_.skinned)
+        if (file_.has(FormPart::skeleton) != into_.skinned)
             return problem_.say("a skeleton and a skin come together: one of them is missing");
-        return read_features() && read_nets() && read_bases() && read_bounds() && read_clips() &&
-               read_posing_entry();
+        return read_features() && read_nets() && read_bases() && read_mask() && read_bounds() &&
+               read_clips() && read_posing_part();
     }
 
 private:
     bool read_storage() {
-        const Json storage = header_.find("storage");
-        if (!storage || storage.is("float32")) return true;
-        if (storage.is("int8"))
-            return problem_.say(
-                "stored in 8 bits, which understudy no longer reads; export the original again, "
-                "with --half for 16 bits");
-        if (!storage.is("float16")) return problem_.say("the header's storage is not known");
-        storage_ = Storage::half;
-        into_.half_precision = true;
+        Text storage(into_.memory);
+        if (!read_word(Form::storage, kStorages, storage)) return false;
+        into_.half_precision = std::strcmp(storage.c_str(), "float16") == 0;
         return true;
     }
-
-    bool read_text(const Json& from, const char* name, Text& text) {
-        Json found;
-        return from.need(name, Kind::text, found, problem_) && found.read(text, problem_);
-    }
-
-    bool read_texts(const Json& about, const char* name, Array<Text>& texts) {
-        Json list;
-        return about.need(name, Kind::array, list, problem_) &&
-               list.each_item([&](const Json& item) {
-                   Text text(into_.memory);
-                   return item.read(text, problem_) && texts.push(static_cast<Text&&>(text));
-               });
-    }
-
-    bool read_names(const Json& about, const char* name, const char* what, Array<Text>& names) {
-        return read_texts(about, name, names) && check_names(names, what);
-    }
-
-    // Names are not empty, and no two are the same.
-    template <class Named>
-    bool check_names(const Array<Named>& all, const char* what) {
-        Array<std::uint64_t> hashes(into_.memory);
-        if (!hashes.reserve(all.size())) return false;
-        for (const Named& one : all) {
-            const Text& name = name_of(one);
-            if (name.empty()) return problem_.say(what, ": a name is missing");
-            if (!hashes.push(hash_of(name.c_str()))) return false;
-        }
-        sort_items(hashes.data(), hashes.size(),
-                   [](std::uint64_t a, std::uint64_t b) { return a < b; });
-        for (std::size_t i = 1; i < hashes.size(); ++i)
-            if (hashes[i] == hashes[i - 1]) return problem_.say(what, ": two names are the same");
-        return true;
-    }
-    static const Text& name_of(const Text& text) { return text; }
-    static const Text& name_of(const Clip& clip) { return clip.name; }
 
     // One of a few words.
     template <std::size_t count>
-    bool read_word(const Json& from, const char* name, const char* const (&known)[count],
-                   Text& text) {
-        if (!read_text(from, name, text)) return false;
+    bool read_word(Form form, const char* const (&known)[count], Text& text) {
+        if (!file_.text(form, text)) return false;
         for (const char* word : known)
             if (std::strcmp(text.c_str(), word) == 0) return true;
-        return problem_.say("the header's ", name, " is not known");
+        return problem_.say(kForm[static_cast<std::size_t>(form)].name, ": unknown: ", text);
+    }
+
+    // Numbers that are stored in 16 bits in files of them.
+    bool read_numbers(Form form, Array<float>& values, Array<std::uint16_t>& halves) {
+        return into_.half_precision ? file_.halves(form, halves) : file_.floats(form, values);
     }
 
     bool read_mesh() {
-        Json about;
-        if (!header_.need("mesh", Kind::object, about, problem_) ||
-            !read_word(about, "unit", kUnits, into_.unit) ||
-            !read_word(about, "up_axis", kUpAxes, into_.up_axis) ||
-            !read_word(about, "handedness", kHandedness, into_.handedness) ||
-            !file_.floats("mesh.vertices", 2, into_.rest))
+        if (!read_word(Form::mesh_unit, kUnits, into_.unit) ||
+            !read_word(Form::mesh_up_axis, kUpAxes, into_.up_axis) ||
+            !read_word(Form::mesh_handedness, kHandedness, into_.handedness) ||
+            !file_.floats(Form::mesh_vertices, into_.rest))
             return false;
-        const Shape shape = file_.shape("mesh.vertices");
-        if (shape[1] != 3 || shape[0] < 1)
-            return problem_.say("mesh.vertices: expected shape (V, 3)");
+        if (into_.rest.empty()) return problem_.say("mesh.vertices: there are none");
         Array<std::int32_t> sizes(into_.memory), corners(into_.memory);
-        if (!file_.integers("mesh.polygon_sizes", 1, sizes) ||
-            !file_.integers("mesh.polygon_vertices", 1, corners) ||
-            !in_range(corners.data(), corners.size(), into_.vertex_count(), "mesh.polygon_vertices",
-                      problem_) ||
-            !read_triangles(sizes, corners) || !read_surface(about, sizes, corners.size()))
+        if (!file_.integers(Form::mesh_polygon_sizes, sizes) ||
+            !file_.integers(Form::mesh_polygon_vertices, corners) ||
+            !in_range(corners, into_.vertex_count(), "mesh.polygon_vertices", problem_) ||
+            !read_triangles(sizes, corners) || !read_surface(sizes))
             return false;
-        if (!file_.has("mean")) return true;
-        if (!file_.floats("mean", 2, into_.mean)) return false;
-        return file_.shape("mean") == shape || problem_.say("mean: expected the shape of the mesh");
+        Array<float> ignored(into_.memory);
+        return (!file_.has(Form::held_out_error) || file_.floats(Form::held_out_error, ignored)) &&
+               (!file_.has(Form::mean) || file_.floats(Form::mean, into_.mean));
     }
 
     bool read_triangles(const Array<std::int32_t>& sizes, const Array<std::int32_t>& corners) {
@@ -219,55 +186,51 @@ private:
                problem_.say("mesh.polygon_vertices: more corners than the polygons have");
     }
 
-    bool read_surface(const Json& about, Array<std::int32_t>& sizes, std::size_t corners) {
+    bool read_surface(Array<std::int32_t>& sizes) {
         Surface& surface = into_.surface;
         surface.polygon_sizes.swap(sizes);
-        const auto read_corners = [&](const char* name, std::size_t width, Array<float>& values) {
-            if (!file_.has(name)) return true;
-            if (!file_.floats(name, 2, values)) return false;
-            const Shape shape = file_.shape(name);
-            return (shape[0] == corners && shape[1] == width) ||
-                   problem_.say(name, ": expected one row per corner");
-        };
-        if (!read_corners("mesh.corner_uvs", 2, surface.corner_uvs) ||
-            !read_corners("mesh.corner_normals", 3, surface.corner_normals) ||
-            !read_names(about, "materials", "materials", surface.materials))
+        if ((file_.has(Form::mesh_corner_uvs) &&
+             !file_.floats(Form::mesh_corner_uvs, surface.corner_uvs)) ||
+            (file_.has(Form::mesh_corner_normals) &&
+             !file_.floats(Form::mesh_corner_normals, surface.corner_normals)) ||
+            !file_.names(Form::mesh_materials, surface.materials) || !read_parts(surface.parts))
             return false;
-        if (file_.has("mesh.polygon_material")) {
-            if (!file_.integers("mesh.polygon_material", 1, surface.polygon_material)) return false;
-            if (surface.polygon_material.size() != surface.polygon_sizes.size())
-                return problem_.say("mesh.polygon_material: expected one number per polygon");
-            if (!in_range(surface.polygon_material.data(), surface.polygon_material.size(),
-                          std::max<std::size_t>(1, surface.materials.size()),
-                          "mesh.polygon_material", problem_))
-                return false;
-        }
-        Json parts;
-        return about.need("parts", Kind::array, parts, problem_) &&
-               parts.each_item([&](const Json& name) { return read_part(name); });
+        return !file_.has(Form::mesh_polygon_material) ||
+               (file_.integers(Form::mesh_polygon_material, surface.polygon_material) &&
+                in_range(surface.polygon_material,
+                         std::max<std::size_t>(1, surface.materials.size()),
+                         "mesh.polygon_material", problem_));
     }
 
-    bool read_part(const Json& name) {
-        Part part(into_.memory);
-        const Words<64> array("mesh.part.", std::uint64_t{into_.surface.parts.size()});
-        return name.read(part.name, problem_) && file_.integers(array.c_str(), 1, part.vertices) &&
-               in_range(part.vertices.data(), part.vertices.size(), into_.vertex_count(),
-                        array.c_str(), problem_) &&
-               into_.surface.parts.push(static_cast<Part&&>(part));
+    bool read_parts(Array<Part>& parts) {
+        Array<Text> names(into_.memory);
+        Array<std::int32_t> sizes(into_.memory), all(into_.memory);
+        if (!file_.names(Form::mesh_parts, names) ||
+            !file_.integers(Form::mesh_part_sizes, sizes) ||
+            !file_.integers(Form::mesh_part_vertices, all) ||
+            !in_range(all, into_.vertex_count(), "mesh.part_vertices", problem_))
+            return false;
+        Cuts<std::int32_t> counts(sizes, "mesh.part_sizes", problem_),
+            vertices(all, "mesh.part_vertices", problem_);
+        for (Text& name : names) {
+            Part part(into_.memory);
+            const std::int32_t* first;
+            std::size_t size;
+            part.name = static_cast<Text&&>(name);
+            if (!counts.next(size) || !vertices.cut(size, 1, first) ||
+                !part.vertices.append(first, size) || !parts.push(static_cast<Part&&>(part)))
+                return false;
+        }
+        return vertices.end();
     }
 
     bool read_skeleton() {
-        if (!header_.find("skeleton")) return true;
-        Json about;
-        if (!header_.need("skeleton", Kind::object, about, problem_) ||
-            !read_names(about, "names", "skeleton", into_.bone_names) ||
-            !file_.integers("skeleton.parents", 1, into_.parents) ||
-            !file_.doubles("skeleton.world_from_bone", 3, into_.rest_bones))
+        if (!file_.has(FormPart::skeleton)) return true;
+        if (!file_.names(Form::skeleton_names, into_.bone_names) ||
+            !file_.integers(Form::skeleton_parents, into_.parents) ||
+            !file_.doubles(Form::skeleton_world_from_bone, into_.rest_bones))
             return false;
         const std::size_t count = into_.bone_names.size();
-        const Shape shape = file_.shape("skeleton.world_from_bone");
-        if (into_.parents.size() != count || shape[0] != count || shape[1] != 3 || shape[2] != 4)
-            return problem_.say("skeleton: its arrays do not fit its names");
         for (std::size_t bone = 0; bone < count; ++bone) {
             if (into_.parents[bone] < -1 || into_.parents[bone] >= static_cast<std::int64_t>(bone))
                 return problem_.say("skeleton.parents: a parent must come before its child");
@@ -281,25 +244,20 @@ private:
     }
 
     bool read_controls() {
-        if (!header_.find("controls")) return true;
-        Json about;
+        if (!file_.has(FormPart::controls)) return true;
         Controls& controls = into_.controls;
         Array<double> limit_low(into_.memory), limit_high(into_.memory);
-        if (!header_.need("controls", Kind::object, about, problem_) ||
-            !read_names(about, "names", "controls", controls.names) ||
-            !read_texts(about, "units", controls.units) ||
-            !file_.doubles("controls.low", 1, controls.low) ||
-            !file_.doubles("controls.high", 1, controls.high) ||
-            !file_.doubles("controls.rest", 1, controls.rest) ||
-            !file_.doubles("controls.limit_low", 1, limit_low) ||
-            !file_.doubles("controls.limit_high", 1, limit_high) ||
-            !file_.need_booleans("controls.numeric", controls.names.size()))
+        Array<std::uint8_t> ignored(into_.memory);
+        if (!file_.names(Form::controls_names, controls.names) ||
+            !file_.texts(Form::controls_units, controls.units) ||
+            !file_.doubles(Form::controls_low, controls.low) ||
+            !file_.doubles(Form::controls_high, controls.high) ||
+            !file_.doubles(Form::controls_rest, controls.rest) ||
+            !file_.doubles(Form::controls_limit_low, limit_low) ||
+            !file_.doubles(Form::controls_limit_high, limit_high) ||
+            !file_.truths(Form::controls_numeric, ignored))
             return false;
         const std::size_t count = controls.names.size();
-        if (controls.units.size() != count || controls.low.size() != count ||
-            controls.high.size() != count || controls.rest.size() != count ||
-            limit_low.size() != count || limit_high.size() != count)
-            return problem_.say("controls: their arrays do not fit their names");
         for (std::size_t i = 0; i < count; ++i)
             if (controls.low[i] > controls.high[i] || limit_low[i] > controls.low[i] ||
                 limit_high[i] < controls.high[i])
@@ -308,116 +266,110 @@ private:
         return true;
     }
 
-    bool read_influences(const char* index, const char* weight, std::size_t targets,
-                         Influences& found) {
-        if (!file_.integers(index, 2, found.index) || !file_.floats(weight, 2, found.weight))
+    bool read_influences(Form index, Form weight, std::size_t targets, Influences& found) {
+        if (!file_.integers(index, found.index) || !file_.floats(weight, found.weight))
             return false;
-        if (!(file_.shape(index) == file_.shape(weight)))
-            return problem_.say(index, " and ", weight, " have different shapes");
         found.width = file_.shape(index)[1];
-        if (found.width < 1) return problem_.say(weight, ": at least one influence is needed");
-        if (!in_range(found.index.data(), found.index.size(), targets, index, problem_))
+        if (found.width < 1) return problem_.say("skin: at least one influence is needed");
+        if (!in_range(found.index, targets, kForm[static_cast<std::size_t>(index)].name, problem_))
             return false;
         for (std::size_t at = 0; at < found.weight.size(); at += found.width) {
             double sum = 0;
             for (std::size_t k = 0; k < found.width; ++k) sum += found.weight[at + k];
             if (!(std::abs(sum - 1) <= 1e-3))
-                return problem_.say(weight, ": a row does not sum to one");
+                return problem_.say(kForm[static_cast<std::size_t>(weight)].name,
+                                    ": a row does not sum to one");
         }
         return true;
     }
 
     bool read_skin() {
-        if (!header_.find("skin")) return true;
-        Json about, blend;
-        if (!header_.need("skin", Kind::object, about, problem_) ||
-            !about.need("blend", Kind::text, blend, problem_))
-            return false;
-        if (blend.is("dual_quaternion")) into_.blend = Blend::dual_quaternion;
-        else if (!blend.is("linear")) return problem_.say("skin: unknown blend");
+        if (!file_.has(FormPart::skin)) return true;
+        Text blend(into_.memory);
+        if (!read_word(Form::skin_blend, kBlends, blend)) return false;
+        if (std::strcmp(blend.c_str(), "linear") != 0) into_.blend = Blend::dual_quaternion;
         into_.skinned = true;
         std::size_t targets = into_.bone_count();
-        if (file_.has("skin.virtual_index") != file_.has("skin.virtual_weight"))
+        if (file_.has(Form::skin_virtual_index) != file_.has(Form::skin_virtual_weight))
             return problem_.say("skin: virtual_index and virtual_weight come together");
-        if (file_.has("skin.virtual_index")) {
-            if (!read_influences("skin.virtual_index", "skin.virtual_weight", targets,
+        if (file_.has(Form::skin_virtual_index)) {
+            if (!read_influences(Form::skin_virtual_index, Form::skin_virtual_weight, targets,
                                  into_.virtual_bones))
                 return false;
-            targets = file_.shape("skin.virtual_index")[0];
+            targets = file_.shape(Form::skin_virtual_index)[0];
         }
-        if (!read_influences("skin.bone_index", "skin.weight", targets, into_.skin)) return false;
-        return file_.shape("skin.weight")[0] == into_.vertex_count() ||
-               problem_.say("skin.weight: expected one row per vertex");
+        return read_influences(Form::skin_bone_index, Form::skin_weight, targets, into_.skin);
     }
 
     bool read_features() {
-        if (!file_.integers("features.columns", 1, into_.feature_columns) ||
-            !file_.floats("features.low", 1, into_.feature_low, true) ||  // infinite: no clamp
-            !file_.floats("features.high", 1, into_.feature_high, true))
+        if (!file_.integers(Form::features_columns, into_.feature_columns) ||
+            !file_.floats(Form::features_low, into_.feature_low, 0, true) ||  // infinite: no clamp
+            !file_.floats(Form::features_high, into_.feature_high, 0, true))
             return false;
         const std::size_t count = into_.feature_columns.size();
-        if (into_.feature_low.size() != count || into_.feature_high.size() != count)
-            return problem_.say("features: low, high and columns have different lengths");
         for (std::size_t i = 0; i < count; ++i)
             if (!(into_.feature_low[i] <= into_.feature_high[i]))
                 return problem_.say("features: low is above high, or NaN");
-        return in_range(into_.feature_columns.data(), count,
-                        12 * into_.bone_count() + into_.control_count(), "features.columns",
-                        problem_);
+        return in_range(into_.feature_columns, 12 * into_.bone_count() + into_.control_count(),
+                        "features.columns", problem_);
     }
 
-    bool read_net(const Json& entry, Matrices& matrices, Net& net) {
-        Json activation, sizes;
-        if (!entry.need("activation", Kind::text, activation, problem_) ||
-            !entry.need("sizes", Kind::array, sizes, problem_))
-            return false;
-        if (activation.is("tanh")) net.activation = Activation::tanh;
-        else if (activation.is("relu")) net.activation = Activation::relu;
-        else if (activation.is("gelu")) net.activation = Activation::gelu;
-        else if (activation.is("rbf"))
-            return problem_.say("nets: radial basis functions, which only older versions read");
-        else return problem_.say("nets: unknown activation");
-        net.first_layer = into_.layers.size();
-        std::size_t before = 0, count = 0;
-        if (!sizes.each_item([&](const Json& item) {
-                std::size_t size;
-                if (!item.read_count("a layer size", size, problem_)) return false;
-                if (into_.layers.size() >= most_layers(file_.size()))
-                    return problem_.say("nets: more layers than a file of this size can have");
-                if (count++) {
-                    NetLayer layer;
-                    layer.weight.columns = before;
-                    layer.weight.rows = size;
-                    const bool half = half_biases_ && count > 2;
-                    if (!matrices.cut(layer.weight) || !matrices.cut_bias(layer, half) ||
-                        !into_.layers.push(layer))
-                        return false;
-                }
-                before = size;
+    static bool find_activation(const Text& name, Activation& found) {
+        for (std::size_t i = 0; i < sizeof kActivations / sizeof *kActivations; ++i)
+            if (std::strcmp(name.c_str(), kActivations[i]) == 0) {
+                found = static_cast<Activation>(i + 1);  // the first is `linear`
                 return true;
-            }))
-            return false;
-        if (count < 2) return problem_.say("nets: expected at least two layer sizes");
-        net.layer_count = count - 1;
-        net.input_count = into_.layers[net.first_layer].weight.columns;
-        net.output_count = into_.layers.back().weight.rows;
-        return true;
+            }
+        return false;
     }
 
     bool read_nets() {
-        Json entries;
-        if (!header_.need("nets", Kind::array, entries, problem_) ||
-            (file_.has("nets.inputs") && !file_.integers("nets.inputs", 1, into_.net_inputs)) ||
-            (file_.has("nets.outputs") && !file_.integers("nets.outputs", 1, into_.net_outputs)) ||
-            (file_.has("nets.values") && !file_.floats("nets.values", 1, into_.net_values)) ||
-            (file_.has("nets.half") && !file_.halves("nets.half", 1, into_.net_halves)))
+        if (!file_.has(FormPart::nets)) return true;
+        Array<Text> activations(into_.memory);
+        Array<std::int32_t> layer_counts(into_.memory), input_counts(into_.memory),
+            output_counts(into_.memory);
+        if (!file_.texts(Form::nets_activations, activations) ||
+            !file_.integers(Form::nets_layer_counts, layer_counts) ||
+            !file_.integers(Form::nets_input_counts, input_counts) ||
+            !file_.integers(Form::nets_output_counts, output_counts) ||
+            !file_.integers(Form::nets_inputs, into_.net_inputs) ||
+            !file_.integers(Form::nets_outputs, into_.net_outputs) ||
+            !read_numbers(Form::nets_weights, into_.net_weights, into_.net_half_weights) ||
+            !file_.floats(Form::nets_first_biases, into_.net_first_biases) ||
+            !read_numbers(Form::nets_biases, into_.net_biases, into_.net_half_biases))
             return false;
-        Cuts<std::int32_t> inputs(into_.net_inputs, "nets.inputs", problem_),
+        const bool half = into_.half_precision;
+        Cuts<std::int32_t> depths(layer_counts, "nets.layer_counts", problem_),
+            widths(input_counts, "nets.input_counts", problem_),
+            heights(output_counts, "nets.output_counts", problem_),
+            inputs(into_.net_inputs, "nets.inputs", problem_),
             outputs(into_.net_outputs, "nets.outputs", problem_);
-        Matrices matrices(storage_, into_.net_values, into_.net_halves, "nets", problem_);
-        const bool read = entries.each_item([&](const Json& entry) {
+        Cuts<float> first_biases(into_.net_first_biases, "nets.first_biases", problem_);
+        Numbers weights(half, into_.net_weights, into_.net_half_weights, "nets.weights", problem_),
+            biases(half, into_.net_biases, into_.net_half_biases, "nets.biases", problem_);
+        for (const Text& activation : activations) {
             Net net;
-            if (!read_net(entry, matrices, net) || !inputs.cut(net.input_count, 1, net.inputs) ||
+            std::size_t width;
+            if (!find_activation(activation, net.activation))
+                return problem_.say("nets.activations: unknown: ", activation);
+            if (!depths.next(net.layer_count) || !widths.next(width)) return false;
+            if (net.layer_count < 1) return problem_.say("nets.layer_counts: a net has no layers");
+            net.first_layer = into_.layers.size();
+            net.input_count = width;
+            for (std::size_t number = 0; number < net.layer_count; ++number) {
+                NetLayer layer;
+                layer.weight.columns = width;
+                if (into_.layers.size() >= most_layers(file_.size()))
+                    return problem_.say("nets: more layers than a file of this size can have");
+                if (!heights.next(layer.weight.rows) || !weights.cut(layer.weight) ||
+                    !(number ? biases.cut(layer.weight.rows, 1, layer.bias, layer.half_bias)
+                             : first_biases.cut(layer.weight.rows, 1, layer.bias)) ||
+                    !into_.layers.push(layer))
+                    return false;
+                width = layer.weight.rows;
+            }
+            net.output_count = width;
+            if (!inputs.cut(net.input_count, 1, net.inputs) ||
                 !outputs.cut(net.output_count, 1, net.outputs) ||
                 !in_range(net.inputs, net.input_count, into_.feature_columns.size(), "nets.inputs",
                           problem_))
@@ -428,39 +380,40 @@ private:
                 into_.coefficient_count =
                     std::max(into_.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
             }
-            return into_.nets.push(net);
-        });
-        if (!read || !inputs.end() || !outputs.end() || !matrices.end()) return false;
+            if (!into_.nets.push(net)) return false;
+        }
+        if (!heights.end() || !inputs.end() || !outputs.end() || !weights.end() ||
+            !first_biases.end() || !biases.end())
+            return false;
         return into_.coefficient_count <= into_.net_outputs.size() ||
                problem_.say("nets.outputs: a coefficient is named beyond those the nets write");
     }
 
     bool read_bases() {
-        Json entries;
-        if (!header_.need("bases", Kind::array, entries, problem_) ||
-            (file_.has("bases.vertices") &&
-             !file_.integers("bases.vertices", 1, into_.basis_vertices)) ||
-            (file_.has("bases.coefficients") &&
-             !file_.integers("bases.coefficients", 1, into_.basis_coefficients)) ||
-            (file_.has("bases.values") && !file_.floats("bases.values", 1, into_.basis_values)) ||
-            (file_.has("bases.half") && !file_.halves("bases.half", 1, into_.basis_halves)))
+        if (!file_.has(FormPart::bases)) return true;
+        Array<std::int32_t> vertex_counts(into_.memory), component_counts(into_.memory);
+        Array<std::uint8_t> all_shared(into_.memory);
+        if (!file_.integers(Form::bases_vertex_counts, vertex_counts) ||
+            !file_.integers(Form::bases_component_counts, component_counts) ||
+            !file_.truths(Form::bases_shared, all_shared) ||
+            !file_.integers(Form::bases_vertices, into_.basis_vertices) ||
+            !file_.integers(Form::bases_coefficients, into_.basis_coefficients) ||
+            !read_numbers(Form::bases_matrices, into_.basis_values, into_.basis_halves))
             return false;
-        Cuts<std::int32_t> vertices(into_.basis_vertices, "bases.vertices", problem_),
+        Cuts<std::int32_t> counts(vertex_counts, "bases.vertex_counts", problem_),
+            components(component_counts, "bases.component_counts", problem_),
+            vertices(into_.basis_vertices, "bases.vertices", problem_),
             coefficients(into_.basis_coefficients, "bases.coefficients", problem_);
-        Matrices matrices(storage_, into_.basis_values, into_.basis_halves, "bases", problem_);
+        Numbers matrices(into_.half_precision, into_.basis_values, into_.basis_halves,
+                         "bases.matrices", problem_);
         Array<std::uint32_t> last_basis(into_.memory);  // per vertex
         if (!into_.basis_vertices.empty() && !last_basis.resize(into_.vertex_count())) return false;
         std::uint32_t number = 0;
-        const bool read = entries.each_item([&](const Json& entry) {
-            Json shared, vertex_count, components;
+        for (const std::uint8_t shared : all_shared) {
             Basis basis;
-            if (!entry.need("shared", Kind::boolean, shared, problem_) ||
-                !entry.need("vertices", Kind::number, vertex_count, problem_) ||
-                !entry.need("components", Kind::number, components, problem_) ||
-                !vertex_count.read_count("a basis' vertices", basis.vertex_count, problem_) ||
-                !components.read_count("a basis' components", basis.matrix.columns, problem_))
+            if (!counts.next(basis.vertex_count) || !components.next(basis.matrix.columns))
                 return false;
-            basis.shared = shared.truth();
+            basis.shared = shared;
             basis.matrix.rows = multiplied(basis.vertex_count, basis.shared ? 1 : 3);
             const std::size_t named = basis.shared ? 3 : 1;
             if (!vertices.cut(basis.vertex_count, 1, basis.vertices) ||
@@ -479,46 +432,64 @@ private:
                 last = number;
             }
             // A basis without components moves nothing.
-            return !basis.matrix.columns || into_.bases.push(basis);
-        });
-        return read && vertices.end() && coefficients.end() && matrices.end();
+            if (basis.matrix.columns && !into_.bases.push(basis)) return false;
+        }
+        return vertices.end() && coefficients.end() && matrices.end();
+    }
+
+    // Multiplies the mean and the rows of bases, so that a mask costs nothing in a pose.
+    bool read_mask() {
+        if (!file_.has(Form::mask)) return true;
+        Array<float> mask(into_.memory);
+        if (!file_.floats(Form::mask, mask)) return false;
+        for (const float scale : mask)
+            if (!(scale >= 0 && scale <= 1)) return problem_.say("mask: a number is not in 0 to 1");
+        for (std::size_t i = 0; i < into_.mean.size(); ++i) into_.mean[i] *= mask[i / 3];
+        for (const Basis& basis : into_.bases) {
+            const MatrixView& matrix = basis.matrix;
+            float* single = into_.basis_values.data();
+            std::uint16_t* half = into_.basis_halves.data();
+            if (matrix.half) half += matrix.half - half;
+            else single += matrix.single - single;
+            for (std::size_t i = 0; i < matrix.rows * matrix.columns; ++i) {
+                const std::size_t row = i / matrix.columns / (basis.shared ? 1 : 3);
+                const float scale = mask[static_cast<std::size_t>(basis.vertices[row])];
+                if (matrix.half) half[i] = half_of_float(float_of_half(half[i]) * scale);
+                else single[i] *= scale;
+            }
+        }
+        return true;
     }
 
     bool read_bounds() {
-        if (!header_.find("bounds")) return true;
-        Json about, end;
+        if (!file_.has(FormPart::bounds)) return true;
         Bounds& bounds = into_.bounds;
-        if (!header_.need("bounds", Kind::object, about, problem_) ||
-            !about.need("fade_end", Kind::number, end, problem_))
-            return false;
-        if (!(end.number() > 1 && end.number() <= 1e6))
+        Array<double> end(into_.memory);
+        if (!file_.doubles(Form::bounds_fade_end, end)) return false;
+        if (!(end[0] > 1 && end[0] <= 1e6))
             return problem_.say("bounds: fade_end is not a distance above 1");
         bounds.given = true;
-        bounds.fade_end = static_cast<float>(end.number());
-        if (!file_.floats("bounds.low", 1, bounds.low) ||
-            !file_.floats("bounds.high", 1, bounds.high) ||
-            !file_.integers("bounds.group", 1, bounds.group) ||
-            !file_.integers("bounds.units", 2, bounds.units) ||
-            !file_.integers("bounds.features", 2, bounds.features) ||
-            !file_.floats("bounds.scale", 2, bounds.scale) ||
-            !file_.floats("bounds.centres", 3, bounds.centres))
+        bounds.fade_end = static_cast<float>(end[0]);
+        if (!file_.floats(Form::bounds_low, bounds.low) ||
+            !file_.floats(Form::bounds_high, bounds.high) ||
+            !file_.integers(Form::bounds_group, bounds.group) ||
+            !file_.integers(Form::bounds_units, bounds.units) ||
+            !file_.integers(Form::bounds_features, bounds.features) ||
+            !file_.floats(Form::bounds_scale, bounds.scale) ||
+            !file_.floats(Form::bounds_centres, bounds.centres))
             return false;
         const std::size_t count = into_.coefficient_count;
-        if (bounds.low.size() != count || bounds.high.size() != count ||
-            bounds.group.size() != count)
+        if (bounds.low.size() != count)
             return problem_.say("bounds: expected one number per coefficient");
         for (std::size_t n = 0; n < count; ++n)
             if (bounds.low[n] > bounds.high[n]) return problem_.say("bounds: low is above high");
-        const Shape units = file_.shape("bounds.units"), features = file_.shape("bounds.features"),
-                    centres = file_.shape("bounds.centres");
+        const Shape units = file_.shape(Form::bounds_units),
+                    centres = file_.shape(Form::bounds_centres);
         bounds.group_count = units[0];
         bounds.units_per_group = units[1];
-        bounds.unit_count = features[0];
-        bounds.features_per_unit = features[1];
+        bounds.unit_count = centres[0];
         bounds.cluster_count = centres[1];
-        if (!(file_.shape("bounds.scale") == features) || centres[0] != features[0] ||
-            centres[2] != features[1])
-            return problem_.say("bounds: features, scale and centres have different shapes");
+        bounds.features_per_unit = centres[2];
         if ((bounds.unit_count && bounds.centres.empty()) ||
             (bounds.group_count && bounds.units.empty()))
             return problem_.say(
@@ -531,68 +502,59 @@ private:
         for (const std::int32_t group : bounds.group)
             if (group < -1 || group >= static_cast<std::int64_t>(bounds.group_count))
                 return problem_.say("bounds.group: an index is out of range");
-        return in_range(bounds.units.data(), bounds.units.size(), bounds.unit_count, "bounds.units",
-                        problem_) &&
-               in_range(bounds.features.data(), bounds.features.size(),
-                        into_.feature_columns.size(), "bounds.features", problem_);
+        return in_range(bounds.units, bounds.unit_count, "bounds.units", problem_) &&
+               in_range(bounds.features, into_.feature_columns.size(), "bounds.features", problem_);
     }
 
-    bool read_posing_entry() {
-        if (!header_.find("posing") || !header_.find("skeleton")) return true;
+    bool read_posing_part() {
+        if (!file_.has(FormPart::posing)) return true;
+        if (!file_.has(FormPart::skeleton)) return problem_.say("posing: there is no skeleton");
         const PosedBones bones{into_.bone_count(), into_.control_count(), into_.rest_bones.data()};
-        return read_posing(file_, header_, bones, into_.memory, into_.posing);
+        return read_posing(file_, bones, into_.memory, into_.posing);
     }
 
     bool read_clips() {
-        if (!header_.find("clips")) return true;
-        Json entries;
-        return header_.need("clips", Kind::array, entries, problem_) &&
-               entries.each_item([&](const Json& entry) { return read_clip(entry); }) &&
-               check_names(into_.clips, "clips");
+        if (!file_.has(FormPart::clips)) return true;
+        Array<Text> names(into_.memory);
+        Array<double> rates(into_.memory);
+        Array<std::int32_t> ignored(into_.memory);
+        if (!file_.names(Form::clips_names, names) ||
+            !file_.doubles(Form::clips_frame_rates, rates) ||
+            !file_.integers(Form::clips_start_frames, ignored))
+            return false;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            Clip clip(into_.memory);
+            clip.name = static_cast<Text&&>(names[i]);
+            clip.frame_rate = rates[i];
+            if (!(clip.frame_rate >= 0))
+                return problem_.say("clip ", clip.name, ": a wrong frame rate");
+            if (!read_frames(static_cast<std::uint32_t>(i), clip) ||
+                !into_.clips.push(static_cast<Clip&&>(clip)))
+                return false;
+        }
+        return true;
     }
 
-    bool read_clip(const Json& entry) {
-        Clip clip(into_.memory);
-        if (!read_text(entry, "name", clip.name)) return false;
-        const Json rate = entry.find("frame_rate"), start = entry.find("start_frame");
-        const bool known = rate && rate.kind() == Kind::number;
-        if (known) clip.frame_rate = rate.number();
-        if (!rate || (!known && rate.kind() != Kind::null) || (known && !(clip.frame_rate > 0)) ||
-            !std::isfinite(clip.frame_rate))
-            return problem_.say("clip ", clip.name, ": a wrong frame rate");
-        if (!start || !start.is_integer())
-            return problem_.say("clip ", clip.name, ": a wrong start frame");
-        const std::uint64_t number{into_.clips.size()};
-        const Words<64> keys("clip.", number, ".keys");
-        if (file_.has(keys.c_str())) {
-            if (!read_keys(keys.c_str(), clip)) return false;
-            return into_.clips.push(static_cast<Clip&&>(clip));
-        }
-        const Words<64> array("clip.", number, ".world_from_bone");
-        if (!file_.doubles(array.c_str(), 4, clip.world_from_bone)) return false;
-        const Shape shape = file_.shape(array.c_str());
-        if (shape[0] < 1 || shape[1] != into_.bone_count() || shape[2] != 3 || shape[3] != 4)
-            return problem_.say("clip ", clip.name, ": expected shape (F, B, 3, 4)");
-        clip.frame_count = shape[0];
-        return into_.clips.push(static_cast<Clip&&>(clip));
+    bool read_frames(std::uint32_t number, Clip& clip) {
+        if (file_.has(Form::clip_keys, number)) return read_keys(number, clip);
+        if (!file_.doubles(Form::clip_world_from_bone, clip.world_from_bone, number)) return false;
+        clip.frame_count = file_.shape(Form::clip_world_from_bone, number)[0];
+        return clip.frame_count || problem_.say("clip ", clip.name, ": it has no frames");
     }
 
     // Reads which bone has a key in which frame (F,B), and the transforms of all keys (n,12), frame
     // by frame. Between two keys a bone's transform changes linearly.
-    bool read_keys(const char* name, Clip& clip) {
-        Array<std::int32_t> keys(into_.memory);
+    bool read_keys(std::uint32_t number, Clip& clip) {
+        Array<std::uint8_t> keys(into_.memory);
         Array<float> values(into_.memory);
-        const Words<64> array("clip.", std::uint64_t{into_.clips.size()}, ".values");
-        if (!file_.integers(name, 2, keys) || !file_.floats(array.c_str(), 2, values)) return false;
-        const Shape shape = file_.shape(name), of_values = file_.shape(array.c_str());
+        if (!file_.truths(Form::clip_keys, keys, number) ||
+            !file_.floats(Form::clip_values, values, number))
+            return false;
+        const Shape shape = file_.shape(Form::clip_keys, number);
         const std::size_t frames = shape[0], bones = shape[1];
         std::size_t count = 0;
-        for (const std::int32_t key : keys) {
-            if (key != 0 && key != 1) return problem_.say("clip ", clip.name, ": a wrong key");
-            count += static_cast<std::size_t>(key);
-        }
-        if (frames < 1 || bones != into_.bone_count() || of_values[0] != count ||
-            of_values[1] != 12)
+        for (const std::uint8_t key : keys) count += key;
+        if (frames < 1 || bones != into_.bone_count() || values.size() != 12 * count)
             return problem_.say("clip ", clip.name, ": keys (F, B) and values (n, 12) do not fit");
         for (std::size_t bone = 0; bone < bones; ++bone)
             if (!keys[bone] || !keys[(frames - 1) * bones + bone])
@@ -633,9 +595,6 @@ private:
     const Archive& file_;
     Description& into_;
     Problem& problem_;
-    Json header_;
-    Storage storage_ = Storage::single;
-    bool half_biases_ = false;
 };
 
 }  // namespace
@@ -644,8 +603,16 @@ bool read_description(const std::uint8_t* data, std::size_t size, Description& i
                       Problem& problem) {
     Archive file(into.memory, problem);
     if (!file.open(data, size)) return false;
-    into.file_size = size;
+    into.file_size = file.size();
     return Reader(file, into).read();
+}
+
+bool read_description(const understudy_entry* entries, std::size_t count, Description& into,
+                      Problem& problem) {
+    Archive given(into.memory, problem);
+    if (!given.open(entries, count)) return false;
+    into.file_size = given.size();
+    return Reader(given, into).read();
 }
 
 }  // namespace understudy

@@ -159,12 +159,16 @@ struct Description {
     // The numbers that nets and bases refer to.
     Array<std::int32_t> net_inputs{memory}, net_outputs{memory}, basis_vertices{memory},
         basis_coefficients{memory};
-    Array<float> net_values{memory}, basis_values{memory};
-    Array<std::uint16_t> net_halves{memory}, basis_halves{memory};
+    Array<float> net_weights{memory}, net_first_biases{memory}, net_biases{memory},
+        basis_values{memory};
+    Array<std::uint16_t> net_half_weights{memory}, net_half_biases{memory}, basis_halves{memory};
 };
 
 // Reads a whole file in memory. Returns false, with a problem, if anything is wrong with it.
 [[nodiscard]] bool read_description(const std::uint8_t* data, std::size_t size, Description& into,
                                     Problem& problem);
+// The same of entries in memory.
+[[nodiscard]] bool read_description(const understudy_entry* entries, std::size_t count,
+                                    Description& into, Problem& problem);
 
 }  // namespace understudy

@@ -85,10 +85,16 @@ bool shares_coefficients(const Model& a, const Model& b) {
 }
 
 bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
+    return read_description(data, size, description, problem) && pack(problem);
+}
+
+bool Model::load(const understudy_entry* entries, std::size_t count, Problem& problem) {
+    return read_description(entries, count, description, problem) && pack(problem);
+}
+
+bool Model::pack(Problem& problem) {
     Description& from = description;
-    if (!read_description(data, size, from, problem) ||
-        !need_addressable(added(from.nets.size(), from.bases.size()), problem))
-        return false;
+    if (!need_addressable(added(from.nets.size(), from.bases.size()), problem)) return false;
     TileLayout layout(memory);
     Array<LayerStep> order(memory);
     if (!pack_bones(from, *this) || !find_tiles(from, *this, layout) ||
@@ -99,8 +105,11 @@ bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
         return false;
     bytes = bytes_read(*this);
     // The packed copies replace these.
-    from.net_values.release();
-    from.net_halves.release();
+    from.net_weights.release();
+    from.net_first_biases.release();
+    from.net_biases.release();
+    from.net_half_weights.release();
+    from.net_half_biases.release();
     from.basis_values.release();
     from.basis_halves.release();
     from.net_outputs.release();

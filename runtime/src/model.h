@@ -117,8 +117,11 @@ struct Model {
     Model(const Model&) = delete;
     Model& operator=(const Model&) = delete;
 
-    // Reads a file and packs it; only once. Returns false, with a problem, if it cannot.
+    // Reads a file, or entries in memory, and packs it; only once. Returns false, with a problem,
+    // if it cannot.
     [[nodiscard]] bool load(const std::uint8_t* data, std::size_t size, Problem& problem);
+    [[nodiscard]] bool load(const understudy_entry* entries, std::size_t count, Problem& problem);
+    [[nodiscard]] bool pack(Problem& problem);  // what was read
 
     const Memory memory;
     Description description{memory};

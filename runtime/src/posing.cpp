@@ -9,9 +9,6 @@
 namespace understudy {
 namespace {
 
-using Kind = Json::Kind;
-
-constexpr std::uint64_t kVersion = 2;   // later ones are ignored
 constexpr double kWidest = 1.25;        // inputs of a degree of 2 or more are clamped to it
 constexpr float kLargestVector = 100;   // radians about one axis
 constexpr double kLargestAngle = 1000;  // radians; larger angles are this
@@ -88,9 +85,9 @@ void rotation_of_angles(const double* angles, const int* order, double* out) {
 }
 
 template <std::size_t count>
-bool is_one_of(const Json& word, const char* const (&known)[count]) {
+bool is_one_of(const Text& word, const char* const (&known)[count]) {
     for (const char* one : known)
-        if (word.is(one)) return true;
+        if (std::strcmp(word.c_str(), one) == 0) return true;
     return false;
 }
 
@@ -100,84 +97,44 @@ std::size_t term_count(std::size_t inputs, std::size_t degree) {
     return count;
 }
 
-// Reads the entry. Functions return false, with a problem, if something is wrong.
+// Reads the part. Functions return false, with a problem, if something is wrong.
 class Reader {
 public:
     Reader(const Archive& file, const PosedBones& bones, const Memory& memory, Posing& into)
         : file_(file), bones_(bones), memory_(memory), into_(into), problem_(file.problem()) {}
 
-    bool read(const Json& header) {
-        Json about, version;
-        std::uint64_t number;
-        if (!header.need("posing", Kind::object, about, problem_) ||
-            !about.need("version", Kind::number, version, problem_) ||
-            !version.read_whole("the version of posing", number, problem_))
-            return false;
-        if (number < 1) return problem_.say("posing: no valid version");
-        if (number > kVersion) return true;
-        return read_texts(about, "dofs", true, dof_count_) && read_joints() && read_dofs() &&
-               read_about(about) && read_drivers(about) && keep();
+    bool read() {
+        dof_count_ = file_.shape(Form::posing_dof_names)[0];
+        Array<Text> names(memory_);
+        return file_.names(Form::posing_dof_names, names) && read_joints() && read_dofs() &&
+               read_about() && read_drivers() && keep();
     }
 
 private:
-    // An array of one number per item, from `lowest` to below `size`.
-    bool integers(const char* name, std::size_t count, std::size_t size, int lowest,
-                  Array<std::int32_t>& into) {
-        if (!file_.integers(name, 1, into)) return false;
-        if (count != kTooLarge && into.size() != count)
-            return problem_.say(name, ": its length does not fit");
+    // Numbers from `lowest` to below `size`.
+    bool integers(Form form, std::size_t size, int lowest, Array<std::int32_t>& into) {
+        if (!file_.integers(form, into)) return false;
         for (const std::int32_t value : into)
             if (value < lowest || value >= static_cast<std::int64_t>(size))
-                return problem_.say(name, ": an index is out of range");
+                return problem_.say(kForm[static_cast<std::size_t>(form)].name,
+                                    ": an index is out of range");
         return true;
     }
 
-    bool doubles(const char* name, Array<double>& into) {
-        return file_.doubles(name, 1, into) &&
-               (into.size() == dof_count_ || problem_.say(name, ": its length does not fit"));
-    }
-
-    bool vectors(const char* name, Array<float>& into) {
-        if (!file_.floats(name, 2, into)) return false;
-        const Shape shape = file_.shape(name);
-        if (shape[0] != bones_.bone_count || shape[1] != 3)
-            return problem_.say(name, ": expected three numbers per bone");
+    bool vectors(Form form, Array<float>& into) {
+        if (!file_.floats(form, into)) return false;
         for (const float value : into)
             if (!(std::abs(value) <= kLargestVector))
-                return problem_.say(name, ": a rotation vector is too long");
-        return true;
-    }
-
-    // Counts a list of texts; names are not empty, and no two are the same.
-    bool read_texts(const Json& about, const char* name, bool names, std::size_t& count) {
-        Json list;
-        Array<std::uint64_t> hashes(memory_);
-        count = 0;
-        if (!about.need(name, Kind::array, list, problem_) ||
-            !list.each_item([&](const Json& item) {
-                Text text(memory_);
-                ++count;
-                if (!item.read(text, problem_)) return false;
-                if (names && text.empty()) return problem_.say(name, ": a name is missing");
-                return hashes.push(hash_of(text.c_str()));
-            }))
-            return false;
-        return !names || distinct(hashes, name);
-    }
-
-    bool distinct(Array<std::uint64_t>& hashes, const char* name) {
-        sort_items(hashes.data(), hashes.size(),
-                   [](std::uint64_t a, std::uint64_t b) { return a < b; });
-        for (std::size_t i = 1; i < hashes.size(); ++i)
-            if (hashes[i] == hashes[i - 1]) return problem_.say(name, ": two names are the same");
+                return problem_.say(kForm[static_cast<std::size_t>(form)].name,
+                                    ": a rotation vector is too long");
         return true;
     }
 
     bool read_joints() {
         const std::size_t bones = bones_.bone_count;
-        if (!integers("posing.parents", bones, bones, -1, into_.parents) ||
-            !integers("posing.order", bones, 6, 0, into_.order) || !vectors("posing.axes", axes_) ||
-            !vectors("posing.reference", reference_))
+        if (!integers(Form::posing_parents, bones, -1, into_.parents) ||
+            !integers(Form::posing_order, 6, 0, into_.order) ||
+            !vectors(Form::posing_axes, axes_) || !vectors(Form::posing_reference, reference_))
             return false;
         // Children of every bone as linked lists; then all bones, parents first.
         Array<std::int32_t> first(memory_), next(memory_);
@@ -203,10 +160,11 @@ private:
     bool read_dofs() {
         Array<double> low(memory_), high(memory_), rest(memory_);
         Array<std::int32_t> bone(memory_);
-        if (!integers("posing.dof_bone", dof_count_, bones_.bone_count, -1, bone) ||
-            !integers("posing.dof_channel", dof_count_, kTooLarge >> 1, 0, into_.control) ||
-            !doubles("posing.dof_low", low) || !doubles("posing.dof_high", high) ||
-            !doubles("posing.dof_rest", rest) || !into_.middle.reserve(dof_count_) ||
+        if (!integers(Form::posing_dof_bone, bones_.bone_count, -1, bone) ||
+            !integers(Form::posing_dof_channel, kTooLarge >> 1, 0, into_.control) ||
+            !file_.doubles(Form::posing_dof_low, low) ||
+            !file_.doubles(Form::posing_dof_high, high) ||
+            !file_.doubles(Form::posing_dof_rest, rest) || !into_.middle.reserve(dof_count_) ||
             !into_.half.reserve(dof_count_))
             return false;
         of_controls_ = dof_count_ > 0;
@@ -226,95 +184,71 @@ private:
     }
 
     // What only people and pages read.
-    bool read_about(const Json& about) {
+    bool read_about() {
         const std::size_t bones = bones_.bone_count, controls = bones_.control_count;
-        Array<std::int32_t> ignored(memory_);
-        Json errors, axis, handles;
-        std::size_t parts, notes;
-        if (!read_texts(about, "parts", true, parts) || !read_texts(about, "notes", false, notes) ||
-            !integers("posing.bone_part", bones, parts, 0, ignored) ||
-            !integers("posing.mirror_bone", bones, bones, 0, ignored) ||
-            !integers("posing.mirror_control", controls, controls, 0, ignored) ||
-            !about.need("mirror_axis", Kind::number, axis, problem_) ||
-            !about.need("errors", Kind::object, errors, problem_) ||
-            !about.need("handles", Kind::array, handles, problem_))
+        Array<std::int32_t> ignored(memory_), axis(memory_);
+        Array<Text> parts(memory_), notes(memory_), names(memory_), roles(memory_), sides(memory_);
+        if (!file_.names(Form::posing_parts, parts) || !file_.texts(Form::posing_notes, notes) ||
+            !integers(Form::posing_bone_part, parts.size(), 0, ignored) ||
+            !integers(Form::posing_mirror_bone, bones, 0, ignored) ||
+            !integers(Form::posing_mirror_control, controls, 0, ignored) ||
+            !integers(Form::posing_mirror_axis, 3, -1, axis) ||
+            !file_.names(Form::posing_handle_names, names) ||
+            !file_.texts(Form::posing_handle_roles, roles) ||
+            !file_.texts(Form::posing_handle_sides, sides) ||
+            !integers(Form::posing_handle_bones, bones, 0, ignored))
             return false;
-        if (!axis.is_integer() || !(axis.number() >= -1 && axis.number() <= 2))
-            return problem_.say("posing: a wrong mirror axis");
-        Array<std::uint64_t> names(memory_);
-        return errors.each_member([&](const Json&, const Json& value) {
-            return value.kind() == Kind::number || problem_.say("posing: an error is not a number");
-        }) && handles.each_item([&](const Json& handle) { return read_handle(handle, names); }) &&
-               distinct(names, "handles");
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (!is_one_of(roles[i], kRoles) || !is_one_of(sides[i], kSides))
+                return problem_.say("posing: a handle of unknown role or side");
+        const Json errors = file_.object(Form::posing_errors);
+        return !errors || errors.each_member([&](const Json&, const Json& value) {
+            return value.kind() == Json::Kind::number ||
+                   problem_.say("posing.errors: an error is not a number");
+        });
     }
 
-    bool read_handle(const Json& handle, Array<std::uint64_t>& names) {
-        Json name, role, side, bone;
-        std::size_t number;
-        Text text(memory_);
-        if (!handle.need("name", Kind::text, name, problem_) || !name.read(text, problem_) ||
-            !handle.need("role", Kind::text, role, problem_) ||
-            !handle.need("side", Kind::text, side, problem_) ||
-            !handle.need("bone", Kind::number, bone, problem_) ||
-            !bone.read_count("the bone of a handle", number, problem_))
+    bool read_drivers() {
+        Array<std::int32_t> bone(memory_), degree(memory_), input_counts(memory_),
+            channel_counts(memory_);
+        if (!integers(Form::posing_driver_bone, bones_.bone_count, 0, bone) ||
+            !integers(Form::posing_driver_degree, kMostDegree + 1, 0, degree) ||
+            !integers(Form::posing_driver_input_counts, kMostInputs + 1, 0, input_counts) ||
+            !integers(Form::posing_driver_channel_counts, kChannels + 1, 0, channel_counts) ||
+            !integers(Form::posing_driver_inputs, dof_count_, 0, into_.inputs) ||
+            !integers(Form::posing_driver_channels, kChannels, 0, into_.channels) ||
+            !file_.floats(Form::posing_driver_coefficients, into_.coefficients))
             return false;
-        if (text.empty() || !is_one_of(role, kRoles) || !is_one_of(side, kSides) ||
-            number >= bones_.bone_count)
-            return problem_.say("posing: a wrong handle");
-        return names.push(hash_of(text.c_str()));
-    }
-
-    bool read_drivers(const Json& about) {
-        Array<std::int32_t> bone(memory_), degree(memory_);
-        Json sizes;
-        if (!about.need("drivers", Kind::array, sizes, problem_) ||
-            !integers("posing.driver_bone", kTooLarge, bones_.bone_count, 0, bone) ||
-            !integers("posing.driver_degree", bone.size(), kMostDegree + 1, 0, degree) ||
-            !integers("posing.driver_inputs", kTooLarge, dof_count_, 0, into_.inputs) ||
-            !integers("posing.driver_channels", kTooLarge, kChannels, 0, into_.channels) ||
-            !file_.floats("posing.driver_coefficients", 1, into_.coefficients))
-            return false;
-        std::size_t number = 0, input = 0, channel = 0, coefficient = 0;
-        if (!sizes.each_item([&](const Json& pair) {
-                std::size_t count[2] = {0, 0}, given = 0;
-                if (pair.kind() != Kind::array || !pair.each_item([&](const Json& item) {
-                        return given < 2 && item.kind() == Kind::number &&
-                               item.read_count("the size of a driver", count[given++], problem_);
-                    }))
-                    return problem_.say("posing: a wrong size of a driver");
-                if (given != 2 || count[0] > kMostInputs || count[1] > kChannels ||
-                    number >= bone.size())
-                    return problem_.say("posing: a wrong size of a driver");
-                Driver driver;
-                driver.bone = static_cast<std::size_t>(bone[number]);
-                driver.degree = static_cast<std::size_t>(degree[number]);
-                ++number;
-                driver.input_count = count[0];
-                driver.channel_count = count[1];
-                const std::size_t terms = term_count(count[0], driver.degree);
-                if (terms > kMostTerms) return problem_.say("posing: a driver has too many terms");
-                if (count[0] > into_.inputs.size() - input ||
-                    count[1] > into_.channels.size() - channel ||
-                    terms * count[1] > into_.coefficients.size() - coefficient)
-                    return problem_.say("posing: the header asks for more numbers than there are");
-                driver.inputs = into_.inputs.data() + input;
-                driver.channels = into_.channels.data() + channel;
-                driver.coefficients = into_.coefficients.data() + coefficient;
-                input += count[0];
-                channel += count[1];
-                coefficient += terms * count[1];
-                unsigned set = 0;
-                for (std::size_t k = 0; k < count[1]; ++k) {
-                    const unsigned bit = 1u << driver.channels[k];
-                    if (set & bit) return problem_.say("posing: a driver names a channel twice");
-                    set |= bit;
-                }
-                return into_.drivers.push(driver);
-            }))
-            return false;
-        return (number == bone.size() && input == into_.inputs.size() &&
-                channel == into_.channels.size() && coefficient == into_.coefficients.size()) ||
-               problem_.say("posing: holds more numbers than the header accounts for");
+        std::size_t input = 0, channel = 0, coefficient = 0;
+        for (std::size_t number = 0; number < bone.size(); ++number) {
+            Driver driver;
+            driver.bone = static_cast<std::size_t>(bone[number]);
+            driver.degree = static_cast<std::size_t>(degree[number]);
+            driver.input_count = static_cast<std::size_t>(input_counts[number]);
+            driver.channel_count = static_cast<std::size_t>(channel_counts[number]);
+            const std::size_t terms = term_count(driver.input_count, driver.degree);
+            if (terms > kMostTerms) return problem_.say("posing: a driver has too many terms");
+            if (driver.input_count > into_.inputs.size() - input ||
+                driver.channel_count > into_.channels.size() - channel ||
+                terms * driver.channel_count > into_.coefficients.size() - coefficient)
+                return problem_.say("posing: drivers ask for more numbers than there are");
+            driver.inputs = into_.inputs.data() + input;
+            driver.channels = into_.channels.data() + channel;
+            driver.coefficients = into_.coefficients.data() + coefficient;
+            input += driver.input_count;
+            channel += driver.channel_count;
+            coefficient += terms * driver.channel_count;
+            unsigned set = 0;
+            for (std::size_t k = 0; k < driver.channel_count; ++k) {
+                const unsigned bit = 1u << driver.channels[k];
+                if (set & bit) return problem_.say("posing: a driver names a channel twice");
+                set |= bit;
+            }
+            if (!into_.drivers.push(driver)) return false;
+        }
+        return (input == into_.inputs.size() && channel == into_.channels.size() &&
+                coefficient == into_.coefficients.size()) ||
+               problem_.say("posing: holds more numbers than its drivers account for");
     }
 
     // Prepares what `pose_bones` reads, or drops it all.
@@ -401,9 +335,8 @@ void drive(const Posing& posing, const Driver& driver, const double* controls, d
 
 }  // namespace
 
-bool read_posing(const Archive& file, const Json& header, const PosedBones& bones,
-                 const Memory& memory, Posing& into) {
-    return Reader(file, bones, memory, into).read(header);
+bool read_posing(const Archive& file, const PosedBones& bones, const Memory& memory, Posing& into) {
+    return Reader(file, bones, memory, into).read();
 }
 
 void pose_bones(const Posing& posing, const double* controls, double* world_from_bone) {

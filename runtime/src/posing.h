@@ -1,4 +1,4 @@
-// Bones from controls, without the rig: the entry `posing` of a file, and its evaluation. The
+// Bones from controls, without the rig: the part `posing` of a file, and its evaluation. The
 // equations are in core/posing.py and geometry/bone_motion.py. A file whose dofs are channels of
 // bones is for posing by hand: it is checked and not kept.
 #pragma once
@@ -11,7 +11,6 @@
 namespace understudy {
 
 class Archive;
-class Json;
 
 constexpr std::size_t kChannels = 12;  // of the motion of a bone
 constexpr std::size_t kMostInputs = 16, kMostDegree = 7, kMostTerms = 1024;
@@ -55,15 +54,15 @@ struct Posing {
     Array<float> coefficients;
 };
 
-// What the entry refers to, of the rest of the file.
+// What the part refers to, of the rest of the file.
 struct PosedBones {
     std::size_t bone_count, control_count;
     const double* rest;  // 12 per bone
 };
 
-// Reads the entry `posing` of a file. Returns false, with a problem, if anything is wrong with it.
-[[nodiscard]] bool read_posing(const Archive& file, const Json& header, const PosedBones& bones,
-                               const Memory& memory, Posing& into);
+// Reads the part `posing` of a file. Returns false, with a problem, if anything is wrong with it.
+[[nodiscard]] bool read_posing(const Archive& file, const PosedBones& bones, const Memory& memory,
+                               Posing& into);
 
 // Fills world_from_bone, 12 numbers per bone, from the controls.
 void pose_bones(const Posing& posing, const double* controls, double* world_from_bone);

@@ -23,11 +23,8 @@ from understudy.core.posing import PosingSkeleton
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-
-# Imported for what they register: saving, loading and playing a `Deformer` (see
-# `understudy.core.services`).
-from understudy.io import understudy as understudy_file  # noqa: F401
-from understudy.runtime import half_precision, native  # noqa: F401
+from understudy.io.understudy import load, save
+from understudy.runtime import half_precision, native, reference
 from understudy.system.errors import FileError, InputError, MissingDependencyError, UnderstudyError
 
 if TYPE_CHECKING:
@@ -61,6 +58,20 @@ __all__ = [
     "learn",
     "read",
 ]
+
+
+# A deformer is data; what users call on it is done by the rooms above `core`.
+for _name, _function in {
+    "deform": native.deform,
+    "deform_reference": reference.deform_reference,
+    "deform_displaced": reference.deform_displaced,
+    "displacements": reference.displacements,
+    "distance_from_data": reference.distance_from_data,
+    "half": half_precision.halved,
+    "save": save,
+    "load": staticmethod(load),
+}.items():
+    setattr(Deformer, _name, _function)
 
 
 def __getattr__(name: str) -> Any:

@@ -271,7 +271,7 @@ def understudy(data, rng):
     elif way < 0.5:
         name = rng.choice([key for key in root if key != "__metadata__"])
         other = rng.choice([key for key in root if key != "__metadata__"])
-        root[rng.choice((name, other, "mean", "mesh.part.0", "posing.axes"))] = root.pop(name)
+        root[rng.choice((name, other, "mean", "mesh.part_sizes", "posing.axes"))] = root.pop(name)
     elif way < 0.65:
         edited({key: root[key] for key in root if key != "__metadata__"}, rng)
     else:

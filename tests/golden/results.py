@@ -1,10 +1,8 @@
 """What a golden fit came to: the hash of its arrays, and figures that bear another machine."""
 
-import hashlib
 import importlib.metadata
-import json
-import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +12,12 @@ from golden.cases import CASES, Sources
 from safetensors.numpy import load
 
 from understudy import Deformer, Poses
+from understudy.core.noun import fingerprint
 from understudy.evaluation.machine import describe
+from understudy.io.understudy import to_bytes
 from understudy.system import threads
 
 FILE = Path(__file__).with_name("results.json")
-# Of the header of a file. Provenance, versions and the figures of the training are left out.
-_HASHED = ("method", "mesh", "skeleton", "controls", "skin", "clips", "nets", "bases", "posing")
 # How far figures may be from those of another machine, whose additions have another order: a share,
 # and for errors as much of the height as rounding makes.
 _SHARES = {"mean": 0.1, "max": 0.3, "bytes": 0.05}
@@ -56,7 +54,6 @@ def result(name: str, sources: Sources) -> dict[str, object]:
 
 
 def _figures(deformer: Deformer, poses: Poses) -> dict[str, object]:
-    arrays, header = _stored(deformer)
     moved = (
         deformer.deform_reference(deformer.clips[0].world_from_bone)
         if deformer.clips
@@ -64,10 +61,11 @@ def _figures(deformer: Deformer, poses: Poses) -> dict[str, object]:
     )
     away = np.linalg.norm(moved - poses.vertices, axis=2) / poses.mesh.height
     return {
-        "hash": _hash(arrays, {name: header.get(name) for name in _HASHED}),
+        # Of the nouns, whatever the form of files; without provenance and figures of the training.
+        "hash": fingerprint(replace(deformer, training={}, provenance={})),
         "mean": float(f"{away.mean(dtype=np.float64):.4g}"),
         "max": float(f"{away.max():.4g}"),
-        "bytes": sum(array.nbytes for array in arrays.values()),
+        "bytes": sum(array.nbytes for array in load(to_bytes(deformer)).values()),
         "bones": deformer.bone_count,
         "nets": len(deformer.nets),
         "bases": len(deformer.bases),
@@ -91,21 +89,3 @@ def _close(name: str, found: object, recorded: object) -> bool:
     if share is None:
         return found == recorded
     return found == pytest.approx(recorded, rel=share, abs=_ROUNDING)
-
-
-def _stored(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict]:
-    """The arrays and the header of the file of a deformer."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "golden.understudy")
-        deformer.save(path)
-        data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    return load(data), json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["understudy"])
-
-
-def _hash(arrays: dict[str, np.ndarray], header: dict[str, object]) -> str:
-    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()

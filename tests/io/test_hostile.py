@@ -22,7 +22,7 @@ from understudy import Mesh
 from understudy.io.budget import ROOM, SMALL_FILE, Budget
 from understudy.io.registry import read_character, read_poses
 from understudy.io.sequences import read_ply, write_ply
-from understudy.io.understudy.file import _to_arrays
+from understudy.io.understudy.file import entries_of
 from understudy.system.errors import FileError, InputError
 
 TESTS = Path(__file__).parents[1]
@@ -225,12 +225,14 @@ def repeated_key(data):
 
 def keyed_clip():
     """A deformer with a clip of 600,000 frames that has two keys."""
-    arrays, header = _to_arrays(full_deformer())
-    keys = np.zeros((600_000, 3), np.uint8)
-    keys[[0, -1]] = 1
-    arrays |= {"clip.0.keys": keys, "clip.0.values": np.zeros((6, 12), np.float32)}
-    header |= {"format_version": 5}
-    header["clips"] = [{"name": "a", "frame_rate": None, "start_frame": 0}]
+    entries = entries_of(full_deformer())
+    keys = np.zeros((600_000, 3), bool)
+    keys[[0, -1]] = True
+    entries |= {"clip.0.keys": keys, "clip.0.values": np.zeros((6, 12), np.float32)}
+    entries |= {"clips.frame_rates": np.zeros(1), "clips.start_frames": np.zeros(1, np.int32)}
+    arrays = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
+    header = {name: value for name, value in entries.items() if name not in arrays}
+    header |= {"format_version": 1, "clips.names": ["a"]}
     return save(arrays, {"understudy": json.dumps(header)})
 
 

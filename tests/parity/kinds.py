@@ -13,7 +13,6 @@ from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 from posing_builders import driven_by_controls
 
 from understudy import Basis, Bounds, ControlSpec, Deformer, Features, Net, Skin
-from understudy.runtime.half_precision import round_to_half
 from understudy.runtime.reference import pose_readings
 
 
@@ -172,20 +171,16 @@ def upright(deformer: Deformer) -> Deformer:
     )
 
 
-def _halved_by_version_2(deformer: Deformer) -> Deformer:
-    """Weights and bases in 16 bits, all else in 32: what files of format 2 hold."""
-    nets = tuple(
-        replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights))
-        for n in deformer.nets
-    )
-    bases = tuple(replace(b, matrix=round_to_half(b.matrix, "basis")) for b in deformer.bases)
-    return replace(deformer, nets=nets, bases=bases, storage="float16")
-
-
 def unclamped(deformer: Deformer) -> Deformer:
     """The same deformer with features that are not clamped."""
     wide = np.full(deformer.features.count, np.inf, np.float32)
     return replace(deformer, features=replace(deformer.features, low=-wide, high=wide))
+
+
+def masked(deformer: Deformer) -> Deformer:
+    """The same deformer with a mask that has zeros, ones and numbers between."""
+    mask = np.random.default_rng(4).uniform(-0.5, 1.5, deformer.mesh.vertex_count)
+    return replace(deformer, mask=mask.clip(0, 1))
 
 
 def bounded(deformer: Deformer) -> Deformer:
@@ -247,7 +242,6 @@ KINDS = {
     "side-by-side-packed": lambda: upright(_side_by_side()).half(),
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
-    "wide-version-2": lambda: _halved_by_version_2(upright(_wide())),
     "wide-packed": lambda: upright(_wide()).half(),
     "full-packed": lambda: upright(full_deformer()).half(),
     "full-packed-virtual-dual": lambda: upright(
@@ -267,6 +261,8 @@ KINDS = {
     "controls-bounded": lambda: bounded(_controls_only()),
     "posed": lambda: driven_by_controls(full_deformer()),
     "posed-packed": lambda: driven_by_controls(upright(full_deformer()).half()),
+    "masked": lambda: masked(full_deformer()),
+    "masked-wide-packed": lambda: masked(upright(_wide()).half()),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 

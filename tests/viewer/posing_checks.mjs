@@ -123,10 +123,10 @@ const modes = {
         const names = Object.keys(table).filter((name) => name.startsWith('posing.'));
         for (let n = 0; n < given.count; ++n) {
             const about = structuredClone(header), name = names[Math.floor(random() * names.length)];
-            const keys = Object.keys(about.posing), key = keys[Math.floor(random() * keys.length)];
+            const keys = Object.keys(about).filter((entry) => entry.startsWith('posing.')), key = keys[Math.floor(random() * keys.length)];
             const values = [null, -1, 1e9, NaN, 'x', [], {}, [[1, 1e9]], [{}], ['a', 'b']];
             const what = Math.floor(random() * 4);
-            if (what === 0) about.posing[key] = values[Math.floor(random() * values.length)];
+            if (what === 0) about[key] = values[Math.floor(random() * values.length)];
             const broken = (asked) => {
                 let array = arrays(asked);
                 if (asked !== name || !array) return array;

@@ -29,7 +29,7 @@ export interface HandleEntry {
 
 const CHANNELS = 12;
 const WIDEST = 1.25;
-const VERSION = 2, MAX_INPUTS = 16, MAX_DEGREE = 7, MAX_TERMS = 1024;
+const MAX_INPUTS = 16, MAX_DEGREE = 7, MAX_TERMS = 1024;
 export const ORDERS = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] as const;
 const ROW = [0, 1, 2, 1, 0, 0], COLUMN = [0, 1, 2, 2, 2, 1];
 const ROLES = ['hand', 'foot', 'head', 'pelvis', 'end'], SIDES = ['left', 'right', 'middle'];
@@ -88,47 +88,49 @@ export class PosingModel {
 
     /**
      * @param arrays  the arrays of the file by name
-     * @param header  the JSON of its metadata key `understudy`, with an entry `posing`
+     * @param header  the JSON of its metadata key `understudy`, with the entries of docs/file-format.md
      * @throws Error if the section is damaged
      */
     constructor(arrays: ReadArray, header: any) {
-        const about = header.posing;
-        this.boneNames = texts(header.skeleton?.names, 'bone names');
-        this.dofNames = texts(about.dofs, 'dof names');
+        this.boneNames = texts(header['skeleton.names'], 'bone names');
+        this.dofNames = texts(header['posing.dof_names'], 'dof names');
         const bones = this.boneCount = this.boneNames.length, dofs = this.dofCount = this.dofNames.length;
-        const controls = this.controlCount = header.controls ? texts(header.controls.names, 'controls').length : 0;
+        const controls = this.controlCount = texts(header['controls.names'] ?? [], 'controls').length;
         const read = reader(arrays);
-        this.unit = String(header.mesh?.unit ?? '');
+        this.unit = String(header['mesh.unit'] ?? '');
         this.parents = read.index('posing.parents', bones, bones, -1);
         this.sequence = parentsFirst(this.parents);
         check(this.sequence.length === bones, 'posing.parents');
         this.rest = read.floats('skeleton.world_from_bone', 12 * bones);
         const axes = read.floats('posing.axes', 3 * bones), reference = read.floats('posing.reference', 3 * bones);
         this.order = read.index('posing.order', bones, ORDERS.length);
-        this.bonePart = read.index('posing.bone_part', bones, texts(about.parts, 'parts').length);
-        this.parts = about.parts;
+        this.parts = texts(header['posing.parts'], 'parts');
+        this.bonePart = read.index('posing.bone_part', bones, this.parts.length);
         this.mirrorBone = read.index('posing.mirror_bone', bones, bones);
         this.mirrorControl = read.index('posing.mirror_control', controls, controls);
-        this.mirrorAxis = whole(about.mirror_axis, -1, 2, 'mirror axis');
+        this.mirrorAxis = read.index('posing.mirror_axis', 1, 3, -1)[0];
         this.dofBone = read.index('posing.dof_bone', dofs, bones, -1);
         this.dofChannel = read.index('posing.dof_channel', dofs, Math.max(CHANNELS, controls));
         check(this.dofBone.every((bone, j) => this.dofChannel[j] < (bone < 0 ? controls : CHANNELS)), 'posing.dof_channel');
         this.fromControls = dofs > 0 && this.dofBone.every((bone) => bone < 0);
-        this.controlUnits = controls ? texts(header.controls.units, 'units') : [];
+        this.controlUnits = texts(header['controls.units'] ?? [], 'units');
         this.low = read.floats('posing.dof_low', dofs);
         this.high = read.floats('posing.dof_high', dofs);
         this.restValues = read.floats('posing.dof_rest', dofs);
         check(this.low.every((low, j) => low < this.high[j] && low <= this.restValues[j] && this.restValues[j] <= this.high[j]), 'limits');
         this.middle = this.low.map((low, j) => 0.5 * (low + this.high[j]));
         this.half = this.low.map((low, j) => 0.5 * (this.high[j] - low));
-        this.drivers = readDrivers(read, about.drivers, bones, dofs);
-        this.handles = (Array.isArray(about.handles) ? about.handles : []).map((entry: any) => {
-            check(ROLES.includes(entry?.role) && SIDES.includes(entry?.side), 'handles');
-            const bone = whole(entry.bone, 0, bones - 1, 'bone of a handle');
-            return {name: String(entry.name), role: entry.role, side: entry.side, bone};
+        this.drivers = readDrivers(read, bones, dofs);
+        const names = texts(header['posing.handle_names'], 'handles');
+        const handleBones = read.index('posing.handle_bones', names.length, bones);
+        this.handles = names.map((name, k) => {
+            const role = header['posing.handle_roles']?.[k], side = header['posing.handle_sides']?.[k];
+            check(ROLES.includes(role) && SIDES.includes(side), 'handles');
+            return {name, role, side, bone: handleBones[k]};
         });
-        this.errors = {mean: Number(about.errors?.mean) || 0, max: Number(about.errors?.max) || 0};
-        this.notes = texts(about.notes, 'notes');
+        const errors = header['posing.errors'];
+        this.errors = {mean: Number(errors?.mean) || 0, max: Number(errors?.max) || 0};
+        this.notes = texts(header['posing.notes'], 'notes');
         this.#controlRest = controls ? read.floats('controls.rest', controls) : new Float64Array(0);
 
         this.axes = new Float64Array(9 * bones);
@@ -324,9 +326,9 @@ export class PosingModel {
     }
 }
 
-/** Whether a header has a posing section that this version reads. */
+/** Whether a header has a posing section. */
 export function hasPosing(header: any): boolean {
-    return Number.isInteger(header?.posing?.version) && header.posing.version <= VERSION;
+    return Array.isArray(header?.['posing.dof_names']);
 }
 
 const matrix = () => new Float64Array(9);
@@ -504,15 +506,16 @@ function reader(arrays: ReadArray): Reader {
     };
 }
 
-function readDrivers(read: Reader, sizes: any, bones: number, dofs: number): Driver[] {
-    check(Array.isArray(sizes), 'drivers');
-    const bone = read.index('posing.driver_bone', sizes.length, bones);
-    const degree = read.index('posing.driver_degree', sizes.length, MAX_DEGREE + 1);
+function readDrivers(read: Reader, bones: number, dofs: number): Driver[] {
+    const bone = read.index('posing.driver_bone', -1, bones), count = bone.length;
+    const degree = read.index('posing.driver_degree', count, MAX_DEGREE + 1);
+    const inputCounts = read.index('posing.driver_input_counts', count, MAX_INPUTS + 1);
+    const channelCounts = read.index('posing.driver_channel_counts', count, CHANNELS + 1);
     const inputs = read.index('posing.driver_inputs', -1, dofs), channels = read.index('posing.driver_channels', -1, CHANNELS);
     const coefficients = read.floats('posing.driver_coefficients', -1);
     let i = 0, c = 0, w = 0;
-    const drivers = sizes.map((size: any, d: number) => {
-        const n = whole(size?.[0], 0, MAX_INPUTS, 'inputs of a driver'), k = whole(size?.[1], 0, CHANNELS, 'channels of a driver');
+    const drivers = Array.from(bone, (_, d) => {
+        const n = inputCounts[d], k = channelCounts[d];
         check(termCount(n, degree[d]) <= MAX_TERMS, 'terms of a driver');
         const terms = termsOf(n, degree[d]);
         const driver = {
@@ -532,11 +535,6 @@ function readDrivers(read: Reader, sizes: any, bones: number, dofs: number): Dri
 
 function texts(value: any, name: string): string[] {
     check(Array.isArray(value) && value.every((text: unknown) => typeof text === 'string'), name);
-    return value;
-}
-
-function whole(value: any, low: number, high: number, name: string): number {
-    check(Number.isInteger(value) && value >= low && value <= high, name);
     return value;
 }
 

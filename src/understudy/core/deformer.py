@@ -5,7 +5,7 @@
     c    = sum over nets g of  scatter(O_g, net_g(x[I_g]))            coefficients
     c'   = clamp(c) * fade                                    the range of the training poses, and 1
                                                               near them, 0 far away; see `Bounds`
-    d    = mean + sum over bases b of  scatter(S_b, basis_b @ c'[J_b])  displacements at rest
+    d    = mask * (mean + sum over bases b of  scatter(S_b, basis_b @ c'[J_b]))  at rest
     M    = world_from_bone @ bone_from_rest                   (B,3,4); without bones the identity
     M'   = D @ M                                              virtual bones, if there are any
     v_i  = blend over k of  w_ik, M'[b_ik]  applied to (rest_i + d_i, 1)
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net, NetGroups
 from understudy.core.noun import Noun
 from understudy.core.posing import PosingSkeleton
-from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
@@ -55,6 +54,7 @@ class Deformer(Noun):
     features      what the nets read
     nets, bases   the correctives; empty: none
     mean          (V,3) float32, the displacement at zero coefficients, or None
+    mask          (V,) float32 from 0 to 1, which scales the displacements; None: 1
     method        the registered name of the method that made it
     training      errors on the training poses by name, in `mesh.unit`
     provenance    what it was made from: rig, poses, seed, version, config
@@ -66,7 +66,6 @@ class Deformer(Noun):
                   Without networks there are none
     held_out_error  (V,) float32, the mean distance of each vertex from poses that were kept out of
                   the training, in `mesh.unit`; or None
-    file_bytes    the file it was loaded from, until the compiled runtime has read it; else None
     """
 
     mesh: Mesh
@@ -85,7 +84,7 @@ class Deformer(Noun):
     posing: PosingSkeleton | None = None
     bounds: Bounds | None = None
     held_out_error: np.ndarray | None = None
-    file_bytes: bytes | None = field(default=None, init=False, repr=False)
+    mask: np.ndarray | None = None
 
     def __post_init__(self):
         put = self._keep
@@ -107,6 +106,10 @@ class Deformer(Noun):
             checks.same_count(clip.bone_count, bones, "bones", name, "the skeleton")
         if self.mean is not None:
             put("mean", checks.array(self.mean, "mean displacement", (vertex_count, 3)))
+        if self.mask is not None:
+            put("mask", checks.array(self.mask, "mask", (vertex_count,)))
+            checks.between(self.mask.min(), "smallest number of the mask", low=0)
+            checks.between(self.mask.max(), "largest number of the mask", high=1)
         controls = 0 if self.control_spec is None else self.control_spec.count
         checks.index(self.features.columns, "feature columns", 12 * bones + controls)
         for number, net in enumerate(self.nets):
@@ -145,87 +148,12 @@ class Deformer(Noun):
         """N, the coefficients that the nets write."""
         return max((int(net.outputs.max()) + 1 for net in self.nets if len(net.outputs)), default=0)
 
-    @overload
-    def deform(
-        self,
-        world_from_bone: Any = None,
-        controls: Any = None,
-        *,
-        threads: int | None = None,
-        out: Floats | None = None,
-        normals: Literal[False] = False,
-    ) -> Floats: ...
-
-    @overload
-    def deform(
-        self,
-        world_from_bone: Any = None,
-        controls: Any = None,
-        *,
-        threads: int | None = None,
-        out: Floats | None = None,
-        normals: Literal[True],
-    ) -> tuple[Floats, Floats]: ...
-
-    def deform(
-        self,
-        world_from_bone: Any = None,
-        controls: Any = None,
-        *,
-        threads: int | None = None,
-        out: Floats | None = None,
-        normals: bool = False,
-    ) -> Floats | tuple[Floats, Floats]:
-        """Return the vertices of some poses, (T,V,3) float32.
-
-        world_from_bone  (T,B,3,4), if there are bones; None: from the controls, if `poses_bones`
-        controls         (T,C), if the correctives read controls or the bones follow them
-        threads          how many to use, with the caller's; None: as many as help
-        out              (T,V,3) float32, C-contiguous, to write to and return. Float64 inputs and
-                         `out` are then used without a copy
-        normals          also return the vertex normals: (vertices, normals)
-
-        A single pose may be given without its first axis; the result is then (V,3).
-        """
-        return SERVICES.deform(
-            self, world_from_bone, controls, threads=threads, out=out, normals=normals
-        )
-
-    def deform_reference(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
-        """Return the same as `deform`, computed with NumPy alone.
-
-        Every other implementation is tested against it. Fitting uses it, because its results do not
-        depend on the processor.
-        """
-        return SERVICES.deform_reference(self, world_from_bone, controls)
-
     def deform_clip(self, number: int = 0) -> Floats:
         """Return the frames of one of its clips, (F,V,3) float32."""
         if not self.clips:
             raise InputError("this deformer has no clips: it was not fitted to a sequence")
         number = int(checks.between(number, "clip number", 0, len(self.clips) - 1))
         return self.deform(self.clips[number].world_from_bone)
-
-    def displacements(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
-        """Return the correctives alone, d of the equations: (T,V,3) float32."""
-        return SERVICES.displacements(self, world_from_bone, controls)
-
-    def deform_displaced(self, world_from_bone: np.ndarray, displacements: np.ndarray) -> Floats:
-        """Return the skinned vertices (T,V,3) float32, with other displacements than its own.
-
-        world_from_bone  (T,B,3,4)
-        displacements    (T,V,3), added to the rest shape in place of the correctives
-        """
-        return SERVICES.deform_displaced(self, world_from_bone, displacements)
-
-    def distance_from_data(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
-        """Return how far each pose lies from the training poses, (T,) float32.
-
-        Every training pose has at most 1. Correctives fade from there on and are zero from
-        `bounds.fade_end` on. It is the largest distance of a bone or control that networks read.
-        Arguments as in `deform`; a single pose gives (). Raises if the deformer has no bounds.
-        """
-        return SERVICES.distance_from_data(self, world_from_bone, controls)
 
     def cost(self) -> dict[str, int]:
         """Return `bytes`, the size of its arrays, and `multiply_adds` of one pose.
@@ -255,30 +183,21 @@ class Deformer(Noun):
         saved = 0 if self.storage == "float32" else 2 * (net_work + basis_values)
         return {"bytes": 4 * values - saved, "multiply_adds": net_work + basis_work + skin_work}
 
-    def half(self) -> Deformer:
-        """Return the same deformer in 16 bits; see `understudy.runtime.half_precision`."""
-        return SERVICES.half(self)
-
-    def save(self, path: str | Path, dtype: Any = None) -> None:
-        """Write a `.understudy` file, whole or not at all.
-
-        dtype  numpy.float16 stores half the bytes; None: as it is
-        """
-        wanted = self.storage
-        if dtype is not None:
-            wanted = checks.one_of(np.dtype(dtype).name, "dtype", STORAGES)
-        if self.storage not in ("float32", wanted):
-            raise InputError(f"dtype: this deformer is in {self.storage} already; save it as it is")
-        SERVICES.save(self if wanted == self.storage else self.half(), path)
-
-    @staticmethod
-    def load(path: str | Path) -> Deformer:
-        """Read a `.understudy` file; `FileError` says what is wrong with it."""
-        return SERVICES.load(path)
-
     def skin_alone(self) -> Deformer:
         """Return its skin without correctives: where these fade to, but for the mean."""
         return replace(self, features=Features(), nets=(), bases=())
+
+    @property
+    def folded(self) -> Deformer:
+        """The same deformer without a mask, which its mean and bases are multiplied by."""
+        return self if self.mask is None else self._folded
+
+    @cached_property
+    def _folded(self) -> Deformer:
+        assert self.mask is not None
+        mean = None if self.mean is None else self.mean * self.mask[:, None]
+        bases = tuple(b.scaled(self.mask[b.vertices], self.storage) for b in self.bases)
+        return replace(self, mean=mean, bases=bases, mask=None)
 
     def need_skin(self) -> tuple[Skeleton, Skin]:
         """Return the skeleton and the skin, or raise if there are none."""
@@ -302,9 +221,11 @@ class Deformer(Noun):
         return NetGroups(self.nets, self.features.count, self.coefficient_count)
 
     def _need_half(self) -> None:
-        """Raise unless 16-bit floats represent every weight and basis exactly."""
+        """Raise unless 16-bit floats represent weights, later biases and bases exactly."""
         matrices = [
-            (f"weights of net {n}", w) for n, net in enumerate(self.nets) for w in net.weights
+            (f"numbers of net {n}", values)
+            for n, net in enumerate(self.nets)
+            for values in (*net.weights, *net.biases[1:])
         ]
         matrices += [(f"basis {n}", basis.matrix) for n, basis in enumerate(self.bases)]
         for name, matrix in matrices:
@@ -313,3 +234,92 @@ class Deformer(Noun):
                     f"{name}: 16-bit floats cannot represent its numbers; `Deformer.half()` rounds "
                     f"them"
                 )
+
+    if TYPE_CHECKING:
+        # What users call. `understudy/__init__.py` binds it to the functions of the rooms that
+        # play, round and write.
+
+        @overload
+        def deform(
+            self,
+            world_from_bone: Any = None,
+            controls: Any = None,
+            *,
+            threads: int | None = None,
+            out: Floats | None = None,
+            normals: Literal[False] = False,
+        ) -> Floats: ...
+
+        @overload
+        def deform(
+            self,
+            world_from_bone: Any = None,
+            controls: Any = None,
+            *,
+            threads: int | None = None,
+            out: Floats | None = None,
+            normals: Literal[True],
+        ) -> tuple[Floats, Floats]: ...
+
+        def deform(
+            self,
+            world_from_bone: Any = None,
+            controls: Any = None,
+            *,
+            threads: int | None = None,
+            out: Floats | None = None,
+            normals: bool = False,
+        ) -> Floats | tuple[Floats, Floats]:
+            """Return the vertices of some poses, (T,V,3) float32.
+
+            world_from_bone  (T,B,3,4), if there are bones; None: from the controls, if
+                             `poses_bones`
+            controls         (T,C), if the correctives read controls or the bones follow them
+            threads          how many to use, with the caller's; None: as many as help
+            out              (T,V,3) float32, C-contiguous, to write to and return. Float64 inputs
+                             and `out` are then used without a copy
+            normals          also return the vertex normals: (vertices, normals)
+
+            A single pose may be given without its first axis; the result is then (V,3).
+            """
+
+        def deform_reference(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
+            """Return the same as `deform`, computed with NumPy alone.
+
+            Every other implementation is tested against it. Fitting uses it, because its results
+            do not depend on the processor.
+            """
+
+        def displacements(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
+            """Return the correctives alone, d of the equations: (T,V,3) float32."""
+
+        def deform_displaced(
+            self, world_from_bone: np.ndarray, displacements: np.ndarray
+        ) -> Floats:
+            """Return the skinned vertices (T,V,3) float32, with other displacements than its own.
+
+            world_from_bone  (T,B,3,4)
+            displacements    (T,V,3), added to the rest shape in place of the correctives
+            """
+
+        def distance_from_data(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
+            """Return how far each pose lies from the training poses, (T,) float32.
+
+            Every training pose has at most 1. Correctives fade from there on and are zero from
+            `bounds.fade_end` on. It is the largest distance of a bone or control that networks
+            read. Arguments as in `deform`; a single pose gives (). Raises if the deformer has no
+            bounds.
+            """
+
+        def half(self) -> Deformer:
+            """Return the same deformer in 16 bits; see `understudy.runtime.half_precision`."""
+
+        def save(self, path: str | Path, dtype: Any = None) -> None:
+            """Write a `.understudy` file, whole or not at all.
+
+            dtype  numpy.float16 stores half the bytes; None: as it is
+            """
+
+        @staticmethod
+        def load(path: str | Path) -> Deformer:
+            """Read a `.understudy` file; `FileError` says what is wrong with it."""

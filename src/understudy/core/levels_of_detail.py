@@ -105,6 +105,7 @@ def level_of_detail(deformer: Deformer, coarse: Mesh, parents: Parents | None = 
 
     The skin has at most as many influences as the original's. A deformer in 16 bits stays so.
     """
+    deformer = deformer.folded
     mesh = deformer.mesh
     parents = find_parents(mesh, coarse) if parents is None else parents
     count = len(parents.index)

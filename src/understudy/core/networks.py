@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +85,11 @@ class Basis(Noun):
     def shared(self) -> bool:
         """Whether one row per vertex serves x, y and z."""
         return np.ndim(self.coefficients) == 2
+
+    def scaled(self, scale: np.ndarray, storage: str) -> Basis:
+        """Return the basis with its vertices' displacements scaled, by (n,), in this storage."""
+        rows = scale if self.shared else np.repeat(scale, 3)
+        return replace(self, matrix=(self.matrix * rows[:, None]).astype(storage))
 
 
 class NetStack(NamedTuple):

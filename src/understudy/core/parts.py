@@ -120,6 +120,7 @@ def join_deformers(mesh: Mesh, fitted: Mapping[str, tuple[np.ndarray, Deformer]]
             exactly one. All have the same bones, controls and blend; the first one's method,
             training figures and provenance are kept
     """
+    fitted = {name: (rows, deformer.folded) for name, (rows, deformer) in fitted.items()}
     first = next(iter(fitted.values()))[1]
     rows = [vertices for vertices, _ in fitted.values()]
     counted = np.bincount(np.concatenate(rows), minlength=mesh.vertex_count)

@@ -241,7 +241,7 @@ def _read(deformer: Deformer, clip: SourceClip) -> np.ndarray:
 
 def _projected(deformer: Deformer, basis: ShapeBasis) -> tuple[np.ndarray, np.ndarray]:
     """Return the map from coefficients and features to scores: (P,N+X) and (P,)."""
-    projection = basis.projection()
+    projection, deformer = basis.projection(), deformer.folded
     width = deformer.coefficient_count
     matrix = np.zeros((len(projection), width + deformer.features.count))
     for part in deformer.bases:

@@ -228,6 +228,7 @@ def own_shapes(deformer: Deformer) -> tuple[BlendShape, ...] | None:
     They are those that `deformer_of_character` stores: each control is one coefficient, each basis
     has one column.
     """
+    deformer = deformer.folded
     spec = deformer.control_spec
     if spec is None or deformer.mean is not None or len(deformer.nets) != 1:
         return None

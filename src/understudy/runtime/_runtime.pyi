@@ -1,9 +1,14 @@
 """The compiled runtime: see native.cpp."""
 
+from typing import Any, overload
+
 import numpy as np
 
 class Model:
+    @overload
     def __init__(self, data: bytes) -> None: ...
+    @overload
+    def __init__(self, entries: dict[str, Any]) -> None: ...
     @property
     def bytes(self) -> int: ...
     def pose_bones(self, controls: np.ndarray, out: np.ndarray) -> bool: ...

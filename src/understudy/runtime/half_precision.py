@@ -19,7 +19,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Net
-from understudy.core.services import SERVICES
 from understudy.core.skin import Skin
 from understudy.core.storage import grid_step
 from understudy.system.errors import InputError
@@ -133,14 +132,5 @@ def _round_net(net: Net, middle: np.ndarray) -> Net:
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
     moved = (net.weights[0].astype(np.float64) - weights[0]) @ middle[net.inputs]
     first = (net.biases[0] + moved).astype(np.float32)
-    return replace(net, weights=tuple(weights), biases=(first, *map(_round_bias, net.biases[1:])))
-
-
-def _round_bias(bias: np.ndarray) -> np.ndarray:
-    """Return a bias in 16 bits, or unchanged if it exceeds the largest 16-bit float."""
-    if np.abs(bias).max(initial=0) > np.finfo(np.float16).max:
-        return bias
-    return round_to_half(bias, "net biases")
-
-
-SERVICES.half = halved
+    later = (round_to_half(bias, "net biases") for bias in net.biases[1:])
+    return replace(net, weights=tuple(weights), biases=(first, *later))

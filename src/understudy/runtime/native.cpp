@@ -4,10 +4,12 @@
 #include <nanobind/stl/string.h>
 
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 
@@ -49,11 +51,61 @@ auto without_gil(const Work& work) {
     return result;
 }
 
+// An entry of a deformer, and what it refers to.
+struct Given {
+    using Numbers = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+    Given(nb::handle key, nb::handle value) : name(nb::cast<std::string>(key)) {
+        if (nb::isinstance<nb::str>(value)) {
+            texts = nb::cast<std::string>(value);
+            entry = {name.c_str(), "TEXT", 0, nullptr, texts.c_str()};
+        } else if (nb::isinstance<nb::tuple>(value)) {
+            for (nb::handle item : value) texts.append(nb::cast<std::string>(item)).push_back('\0');
+            lengths.push_back(nb::len(value));
+            entry = {name.c_str(), "TEXT", 1, lengths.data(), texts.c_str()};
+        } else {
+            numbers = nb::cast<Numbers>(value);
+            for (std::size_t axis = 0; axis < numbers.ndim(); ++axis)
+                lengths.push_back(numbers.shape(axis));
+            entry = {name.c_str(), type_of(numbers.dtype()), numbers.ndim(), lengths.data(),
+                     numbers.data()};
+        }
+    }
+    Given(const Given&) = delete;
+
+    static const char* type_of(nb::dlpack::dtype type) {
+        if (type == nb::dtype<float>()) return "F32";
+        if (type == nb::dtype<double>()) return "F64";
+        if (type == nb::dtype<std::int32_t>()) return "I32";
+        if (type == nb::dtype<bool>()) return "BOOL";
+        need(type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float) &&
+                 type.bits == 16,
+             "an array of a type that deformers do not use");
+        return "F16";
+    }
+
+    std::string name, texts;
+    std::vector<std::size_t> lengths;
+    Numbers numbers;
+    understudy_entry entry{};
+};
+
 class Model {
 public:
     explicit Model(nb::bytes data) {
         char message[512];
         model_ = understudy_load_memory(data.c_str(), data.size(), message, sizeof message);
+        need(model_ != nullptr, message);
+    }
+    // Of arrays, texts and tuples of texts by name.
+    explicit Model(nb::dict entries) {
+        std::deque<Given> given;
+        std::vector<understudy_entry> list;
+        for (const auto& [name, value] : entries)
+            list.push_back(given.emplace_back(name, value).entry);
+        char message[512];
+        model_ = understudy_load_entries_with(nullptr, list.data(), list.size(), message,
+                                              sizeof message);
         need(model_ != nullptr, message);
     }
     ~Model() { understudy_free_model(model_); }
@@ -257,6 +309,7 @@ NB_MODULE(_runtime, m) {
     nb::set_leak_warnings(false);  // thread pools live as long as the process
     nb::class_<Model>(m, "Model")
         .def(nb::init<nb::bytes>(), "data"_a)
+        .def(nb::init<nb::dict>(), "entries"_a)
         .def_prop_ro("bytes", &Model::bytes)
         .def("pose_bones", &Model::pose_bones, "controls"_a, "out"_a.noconvert())
         .def("gpu_counts", &Model::gpu_counts)

@@ -12,16 +12,15 @@ import importlib
 import os
 import threading
 import warnings
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.services import SERVICES
+from understudy.core.form import entry_of
 from understudy.geometry.normals import vertex_normals
-from understudy.io.understudy import to_bytes
+from understudy.io.understudy import entries_of
 from understudy.runtime.reference import deform_reference, drivers
 from understudy.system import checks, threads
 from understudy.system.errors import InputError
@@ -39,6 +38,7 @@ compiled = _compiled_module()
 MOST_THREADS = 64
 # With fewer bytes to read per thread, another thread costs more time than it saves.
 _BYTES_PER_THREAD = 1 << 20
+_LOOKS = ("mesh.corner_uvs", "mesh.corner_normals", "mesh.polygon_material", "held_out_error")
 _warned = False
 _lock = threading.Lock()
 _pools: dict[int, Any] = {}
@@ -49,9 +49,7 @@ class Runtime:
     """A deformer packed for the compiled runtime: its `Model`, and `scratch` for each thread."""
 
     def __init__(self, deformer: Deformer):
-        self.model = compiled.Model(deformer.file_bytes or _to_bytes(deformer))
-        # The packed model replaces the bytes of the file.
-        object.__setattr__(deformer, "file_bytes", None)
+        self.model = compiled.Model(_read_entries(deformer))
         self._threads = min(threads.count(), max(1, self.model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._reads_bones = deformer.skeleton is not None
@@ -123,19 +121,17 @@ class Runtime:
         self._own = threading.local()
 
 
-def _to_bytes(deformer: Deformer) -> bytes:
-    """Return the file of a deformer, without clips and what only exporters need."""
-    mesh = replace(
-        deformer.mesh,
-        corner_uvs=None,
-        corner_normals=None,
-        materials=(),
-        polygon_material=None,
-        parts={},
-    )
-    posing = deformer.posing if deformer.poses_bones else None
-    bare = replace(deformer, mesh=mesh, clips=(), posing=posing, held_out_error=None)
-    return to_bytes(replace(bare, training={}, provenance={}))
+def _read_entries(deformer: Deformer) -> dict[str, Any]:
+    """Return what the compiled runtime reads of a deformer: no clips, and no looks."""
+    left_out = {"clips", "clip"} if deformer.poses_bones else {"clips", "clip", "posing"}
+    half = deformer.storage != "float32"
+    result = {}
+    for name, value in entries_of(deformer.folded).items():
+        entry = entry_of(name)
+        if entry is None or entry.part in left_out or name in _LOOKS or entry.type == "object":
+            continue
+        result[name] = value.astype(np.float16) if half and entry.narrow == "half" else value
+    return result
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:
@@ -250,6 +246,3 @@ def _output(out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     ):
         raise InputError("out: expected a writable C-contiguous NumPy array of float32")
     return checks.shape_of(out, "out", shape)
-
-
-SERVICES.deform = deform

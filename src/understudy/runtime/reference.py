@@ -8,7 +8,6 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
-from understudy.core.services import SERVICES
 from understudy.geometry.skinning import blended_matrices, dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import compose
 from understudy.system import checks
@@ -107,6 +106,7 @@ def distance_from_data(
 
 def _displacements(deformer: Deformer, readings: np.ndarray) -> np.ndarray:
     """Return d of the equations, (T,V,3) float32, of readings (T,X)."""
+    deformer = deformer.folded
     d = np.zeros((len(readings), deformer.mesh.vertex_count, 3), np.float32)
     if deformer.mean is not None:
         d += deformer.mean
@@ -146,12 +146,6 @@ def _skinned(deformer: Deformer, world_from_bone: np.ndarray, points: np.ndarray
     else:
         posed = dual_quaternion_blend(matrices, skin.bone_index, skin.weight, points)
     return posed + centre[:, None]
-
-
-SERVICES.deform_reference = deform_reference
-SERVICES.displacements = displacements
-SERVICES.deform_displaced = deform_displaced
-SERVICES.distance_from_data = distance_from_data
 
 
 class Drivers(NamedTuple):

@@ -45,7 +45,7 @@ def write_onnx(deformer: Deformer, path: str | Path) -> None:
 
 def onnx_model(deformer: Deformer) -> Any:
     """Return the graph as an `onnx.ModelProto`, checked."""
-    graph = Graph()
+    graph, deformer = Graph(), deformer.folded
     inputs: list[tuple[str, Shape]] = []
     if deformer.skeleton is not None:
         inputs.append(("world_from_bone", ["poses", deformer.skeleton.bone_count, 3, 4]))

@@ -1,11 +1,8 @@
 """The `.understudy` file: one safetensors file, arrays plus one JSON header. No pickle, no code.
 
-Every array of a `Deformer` has a dotted name. Networks and bases are flat arrays, with their sizes
-in the header (`correctives`). A deformer in 16 bits has all arrays in the narrowest type that
-represents them (`narrowing`). What poses a character without its rig is optional (`posing`), and
-so is the range of the training poses (`bounds`). The header is the value of the
-safetensors metadata key `understudy`. There is no other key, because the order of several keys
-would vary from run to run.
+`understudy.core.form` declares every entry, and docs/file-format.md describes the file. The header
+is the value of the safetensors metadata key `understudy`. There is no other key, because the order
+of several keys would vary from run to run.
 
 The reader does not trust the file: sizes, indices and finiteness are checked by the constructors
 that methods use, and a file is loaded whole or not at all. The same deformer always gives the same
@@ -16,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,72 +23,72 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as unpack
 from safetensors.numpy import save as pack
 
+from understudy.core import form
+from understudy.core.bounds import Bounds
 from understudy.core.clip import Clip, ClipKeys
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import STORAGES, Deformer
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
-from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.core.storage import is_half
 from understudy.io.atomic_write import atomic_write
 from understudy.io.budget import Budget
 from understudy.io.understudy.correctives import (
-    basis_arrays,
+    FlatReader,
     basis_entries,
-    bounds_arrays,
-    bounds_entry,
-    net_arrays,
+    joined,
     net_entries,
     read_bases,
-    read_bounds,
     read_nets,
 )
-from understudy.io.understudy.narrowing import narrowed, widened
-from understudy.io.understudy.posing import posing_arrays, posing_entry, read_posing
+from understudy.io.understudy.narrowing import base_of, narrowed
+from understudy.io.understudy.posing import posing_entries, read_posing
 from understudy.io.understudy.strict_reading import (
-    TypedArrays,
-    check_types,
-    need_kind,
+    checked_entries,
+    need_entry,
     parse_archive_header,
     parse_header,
-    text,
-    texts,
 )
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
-# Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays, 5 keys of clips.
-# A deformer in float32 without keys is written as version 1, so that older versions can read it.
-FORMAT_VERSION = 5
-_FIRST_HALF, _FIRST_NARROW, _FIRST_KEYS = 2, 4, 5
 SUFFIX = ".understudy"
 # Bytes: of a number; of a place where a clip may have a key (12 numbers, with copies); and what a
 # byte of a file may stand for, which is such a place.
 _NUMBER, _KEY, _PER_BYTE = 32, 600, 640
 _MAX_HEADER = 64 << 20  # bytes; a longer one is forged, and is not read
-_HEADER_TYPES = {"method": str, "training": dict, "provenance": dict, "nets": list, "bases": list}
-_CONTROL_ARRAYS = ("low", "high", "rest", "limit_low", "limit_high", "numeric")
-_SKIN_ARRAYS = ("bone_index", "weight", "virtual_index", "virtual_weight")
 
 
-def save(deformer: Deformer, path: str | Path) -> None:
-    """Write `deformer` to `path`, whole or not at all."""
-    data = to_bytes(deformer)
+def save(deformer: Deformer, path: str | Path, dtype: Any = None) -> None:
+    """Write a `.understudy` file, whole or not at all.
+
+    dtype  numpy.float16 stores half the bytes; None: as it is
+    """
+    wanted = deformer.storage
+    if dtype is not None:
+        wanted = checks.one_of(np.dtype(dtype).name, "dtype", STORAGES)
+    if deformer.storage not in ("float32", wanted):
+        raise InputError(f"dtype: this deformer is in {deformer.storage} already; save it as it is")
+    data = to_bytes(deformer if wanted == deformer.storage else deformer.half())
     with atomic_write(path) as part:
         part.write_bytes(data)
 
 
 def to_bytes(deformer: Deformer) -> bytes:
     """Return the file of `deformer` as bytes."""
-    arrays, header = _to_arrays(deformer)
+    entries = entries_of(deformer)
+    arrays = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
+    header = {name: value for name, value in entries.items() if name not in arrays}
+    header["format_version"] = max(need_entry(name).since for name in entries)
+    if deformer.storage != "float32":
+        arrays = narrowed(arrays)
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return pack(arrays, metadata={"understudy": text})
 
 
 def load(path: str | Path) -> Deformer:
-    """Return the deformer of a file; `FileError` says what is wrong with it."""
+    """Read a `.understudy` file; `FileError` says what is wrong with it."""
     path = Path(path)
     data = _read_bytes(path)
     try:
@@ -100,24 +99,19 @@ def load(path: str | Path) -> Deformer:
                 f"{path}: a safetensors file, but not a deformer (it has no understudy header)"
             )
         header = parse_header(described)
-        version = header.get("format_version") if isinstance(header, dict) else None
+        version = header.pop("format_version", None) if isinstance(header, dict) else None
         if type(version) is not int or version < 1:
             raise FileError(f"{path}: the header has no valid format version (found {version!r})")
-        if version > FORMAT_VERSION:
-            raise FileError(
-                f"{path}: written by a newer understudy (format {version}, this one reads up to "
-                f"{FORMAT_VERSION}); upgrade understudy to read it"
-            )
-        if header.get("storage") == "int8":
-            raise FileError(
-                f"{path}: stored in 8 bits, which understudy no longer reads; export the original "
-                f"again, with --half for 16 bits"
-            )
         arrays = unpack(data)
-        check_types(arrays)
+        if version > form.FORMAT_VERSION:
+            named = (name for name in (*header, *arrays) if form.entry_of(base_of(name)) is None)
+            raise FileError(
+                f"{path}: has {next(named, 'values')!r} of format {version}, and this understudy "
+                f"reads up to format {form.FORMAT_VERSION}; upgrade understudy to read it"
+            )
         budget = Budget(path, len(data), _PER_BYTE)
         budget.take(sum(_NUMBER * array.size for array in arrays.values()), "its arrays")
-        deformer = _from_arrays(arrays, header, budget)
+        return _from_entries(checked_entries(arrays, header), budget)
     except FileError:
         raise
     except (
@@ -130,9 +124,6 @@ def load(path: str | Path) -> Deformer:
     ) as problem:  # InputError is a ValueError
         what = f"{problem.args[0]!r} is missing" if isinstance(problem, KeyError) else str(problem)
         raise FileError(f"{path}: damaged or truncated understudy file: {what}") from problem
-    # The compiled runtime parses these bytes, so a loaded deformer is not serialised to be played.
-    object.__setattr__(deformer, "file_bytes", data)
-    return deformer
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -158,200 +149,129 @@ def _read_bytes(path: Path) -> bytes:
         raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
-def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return all arrays of a deformer by name, and the header."""
-    mesh, half, narrow = deformer.mesh, deformer.storage != "float32", _is_narrow(deformer)
-    arrays: dict[str, np.ndarray | None] = {
-        "mesh.vertices": mesh.vertices,
-        "mesh.polygon_sizes": mesh.polygon_sizes,
-        "mesh.polygon_vertices": mesh.polygon_vertices,
-        "mesh.corner_uvs": mesh.corner_uvs,
-        "mesh.corner_normals": mesh.corner_normals,
-        "mesh.polygon_material": mesh.polygon_material,
-        "mean": deformer.mean,
-        "features.columns": deformer.features.columns,
-        "features.low": deformer.features.low,
-        "features.high": deformer.features.high,
+def entries_of(deformer: Deformer) -> dict[str, Any]:
+    """Return what a deformer consists of by the names of `core.form`, in the types of the form."""
+    nouns = {
+        "": deformer,
+        "mesh": deformer.mesh,
+        "skeleton": deformer.skeleton,
+        "controls": deformer.control_spec,
+        "skin": deformer.skin,
+        "features": deformer.features,
+        "bounds": deformer.bounds,
     }
-    arrays |= {f"mesh.part.{number}": part for number, part in enumerate(mesh.parts.values())}
-    header: dict[str, Any] = {
-        "format_version": 1,
-        "method": deformer.method,
-        "mesh": {
-            "unit": mesh.unit,
-            "up_axis": mesh.up_axis,
-            "handedness": mesh.handedness,
-            "materials": list(mesh.materials),
-            "parts": list(mesh.parts),
-        },
-        "training": dict(deformer.training),
-        "provenance": dict(deformer.provenance),
-        "nets": net_entries(deformer.nets),
-        "bases": basis_entries(deformer.bases),
+    found = {
+        entry.name: getattr(nouns[entry.part], entry.field, None)
+        for entry in form.ENTRIES
+        if nouns.get(entry.part) is not None
     }
-    if half:
-        version = _FIRST_NARROW if narrow else _FIRST_HALF
-        header |= {"format_version": version, "storage": deformer.storage}
-    if deformer.skeleton is not None:
-        header["skeleton"] = {"names": list(deformer.skeleton.names)}
-        arrays["skeleton.parents"] = deformer.skeleton.parents
-        arrays["skeleton.world_from_bone"] = deformer.skeleton.world_from_bone
-    if deformer.control_spec is not None:
-        spec = deformer.control_spec
-        header["controls"] = {"names": list(spec.names), "units": list(spec.units)}
-        arrays |= {f"controls.{name}": getattr(spec, name) for name in _CONTROL_ARRAYS}
-    if deformer.skin is not None:
-        header["skin"] = {"blend": deformer.skin.blend}
-        arrays |= {f"skin.{name}": getattr(deformer.skin, name) for name in _SKIN_ARRAYS}
-    if deformer.clips:
-        header["clips"] = [
-            {"name": clip.name, "frame_rate": clip.frame_rate, "start_frame": clip.start_frame}
-            for clip in deformer.clips
-        ]
-        for number, clip in enumerate(deformer.clips):
-            if clip.keys is None or (half and not narrow):
-                arrays[f"clip.{number}.world_from_bone"] = clip.world_from_bone
-            else:
-                header["format_version"] = _FIRST_KEYS
-                arrays[f"clip.{number}.keys"] = clip.keys.is_key.astype(np.uint8)
-                arrays[f"clip.{number}.values"] = clip.keys.values
-    arrays |= net_arrays(deformer.nets, half, half_biases=narrow)
-    arrays |= basis_arrays(deformer.bases, half)
-    given = {
-        name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None
+    parts = deformer.mesh.parts
+    found |= {
+        "mesh.part_sizes": [len(part) for part in parts.values()],
+        "mesh.part_vertices": joined(parts.values()),
+        **net_entries(deformer.nets),
+        **basis_entries(deformer.bases),
+        **_clip_entries(deformer.clips),
     }
-    if narrow:
-        given = narrowed(given)
-    if deformer.bounds is not None:
-        header["bounds"] = bounds_entry(deformer.bounds)
-        given |= bounds_arrays(deformer.bounds)
-    if deformer.held_out_error is not None:
-        given["held_out_error"] = deformer.held_out_error
     if deformer.posing is not None:
-        header["posing"] = posing_entry(deformer.posing)
-        given |= posing_arrays(deformer.posing)  # small, and read by scripts: never narrowed
-    return given, header
+        found |= posing_entries(deformer.posing)
+    return {
+        name: _typed(need_entry(name), value) for name, value in found.items() if value is not None
+    }
 
 
-def _is_narrow(deformer: Deformer) -> bool:
-    """Return whether its file has narrow arrays: 16 bits, for biases too.
+def _typed(entry: form.Entry, value: Any) -> Any:
+    """Return a value in the type of its entry."""
+    if entry.in_header:
+        return {"text": str, "texts": tuple, "object": dict}[entry.type](value)
+    if entry.type == "int32":
+        value = checks.within(np.asarray(value, np.int64), entry.name, np.int32)
+    return np.asarray(value, entry.type, order="C")
 
-    Deformers that an older version rounded to 16 bits have biases of 32.
-    """
-    later = (bias for net in deformer.nets for bias in net.biases[1:])
-    return deformer.storage != "float32" and all(map(is_half, later))
+
+def _clip_entries(clips: Sequence[Clip]) -> dict[str, Any]:
+    """Return the entries of clips by name; none if there are no clips."""
+    if not clips:
+        return {}
+    found: dict[str, Any] = {
+        "clips.names": [clip.name for clip in clips],
+        "clips.frame_rates": [clip.frame_rate or 0.0 for clip in clips],
+        "clips.start_frames": [clip.start_frame for clip in clips],
+    }
+    for number, clip in enumerate(clips):
+        if clip.keys is None:
+            found[f"clip.{number}.world_from_bone"] = clip.world_from_bone
+        else:
+            found[f"clip.{number}.keys"] = clip.keys.is_key
+            found[f"clip.{number}.values"] = clip.keys.values
+    return found
 
 
-def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any], budget: Budget) -> Deformer:
+def _from_entries(entries: dict[str, Any], budget: Budget) -> Deformer:
     """Return the deformer of a file; the caller turns what this raises into a `FileError`."""
-    arrays = TypedArrays(widened(arrays))
-    for name, kind in _HEADER_TYPES.items():
-        if not isinstance(header[name], kind):
-            found = type(header[name]).__name__
-            raise InputError(f"the header's {name} is a {found}, expected a {kind.__name__}")
-    storage = checks.one_of(header.get("storage", "float32"), "storage", STORAGES)
-    half = storage != "float32"
-    skeleton = spec = skin = None
-    if "skeleton" in header:
-        names = texts(header["skeleton"]["names"], "bone names")
-        skeleton = Skeleton(names, arrays["skeleton.parents"], arrays["skeleton.world_from_bone"])
-    if "controls" in header:
-        spec = _control_spec(arrays, header["controls"])
-    if "skin" in header:
-        skin = Skin(
-            blend=header["skin"]["blend"],
-            bone_index=arrays["skin.bone_index"],
-            weight=arrays["skin.weight"],
-            virtual_index=arrays.get("skin.virtual_index"),
-            virtual_weight=arrays.get("skin.virtual_weight"),
-        )
+    skeleton = _noun(Skeleton, "skeleton", entries)
+    spec = _noun(ControlSpec, "controls", entries)
     posing = None
-    if "posing" in header and skeleton is not None:
-        rest = np.zeros(0) if spec is None else spec.rest
-        posing = read_posing(arrays, header["posing"], skeleton, rest)
-    features = (arrays[f"features.{name}"] for name in ("columns", "low", "high"))
-    half_biases = half and header["format_version"] >= _FIRST_NARROW
-    bounds = read_bounds(arrays, header["bounds"]) if "bounds" in header else None
-    deformer = Deformer(
-        mesh=_mesh(arrays, header["mesh"]),
+    if "posing.parents" in entries:
+        if skeleton is None:
+            raise InputError("posing: there is no skeleton")
+        posing = read_posing(entries, skeleton, np.zeros(0) if spec is None else spec.rest)
+    bounds = _noun(Bounds, "bounds", entries)
+    deformer = _noun(
+        Deformer,
+        "",
+        entries,
+        mesh=_noun(Mesh, "mesh", entries, parts=_parts(entries)),
         skeleton=skeleton,
         control_spec=spec,
-        skin=skin,
-        features=Features(*features),
-        nets=read_nets(arrays, header["nets"], half, half_biases),
-        bases=read_bases(arrays, header["bases"], half),
-        mean=arrays.get("mean"),
-        method=text(header["method"], "method"),
-        training=header["training"],
-        provenance=header["provenance"],
-        clips=_clips(arrays, header.get("clips", []), budget),
-        storage=storage,
+        skin=_noun(Skin, "skin", entries),
+        features=_noun(Features, "features", entries),
+        nets=read_nets(entries),
+        bases=read_bases(entries),
+        clips=_clips(entries, budget),
         posing=posing,
         bounds=bounds,
-        held_out_error=arrays.get("held_out_error"),
     )
     if bounds is not None:  # also where there are no networks, as in C++
         bounds.need_counts(deformer.features.count, deformer.coefficient_count)
     return deformer
 
 
-def _control_spec(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> ControlSpec:
-    """Return the controls of a file; about: the header's `controls`."""
-    names = texts(about["names"], "control names")
-    units = texts(about["units"], "control units")
-    if len(units) != len(names):
-        raise InputError(f"control units: expected {len(names)}, got {len(units)}")
+def _noun(kind: type[Any], part: str, entries: dict[str, Any], **others: Any) -> Any:
+    """Return the noun of a part of a file; None: the file has no such part.
+
+    others  fields that are no entries
+    """
+    own = {f.name for f in fields(kind)} - others.keys()
     given = {
-        name: checks.shape_of(arrays[f"controls.{name}"], f"controls.{name}", (len(names),))
-        for name in _CONTROL_ARRAYS
+        entry.field: entries[entry.name]
+        for entry in form.entries_of(part)
+        if entry.name in entries and entry.field in own
     }
-    return ControlSpec(names, units=units, **given)
+    return kind(**given, **others) if given else None
 
 
-def _clips(arrays: dict[str, np.ndarray], entries: Any, budget: Budget) -> tuple[Clip, ...]:
-    """Return the clips of a file; entries: the header's `clips`."""
+def _parts(entries: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the named parts of a mesh."""
+    flat = FlatReader(entries, "mesh.part_", "sizes", "vertices")
+    names = checks.names(entries["mesh.parts"], "parts")
+    found = {name: flat.take("vertices", flat.size("sizes")) for name in names}
+    flat.need_end()
+    return found
+
+
+def _clips(entries: dict[str, Any], budget: Budget) -> tuple[Clip, ...]:
+    """Return the clips of a file."""
     clips = []
-    for number, entry in enumerate(need_kind(entries, "clips", list)):
-        rate = entry["frame_rate"]
-        if rate is not None and type(rate) not in (int, float):
-            raise InputError(f"clip {number}: expected a frame rate or null, got {rate!r}")
-        name = text(entry["name"], f"name of clip {number}")
-        start = need_kind(entry["start_frame"], f"start frame of clip {number}", int)
-        if f"clip.{number}.keys" in arrays:
-            budget.take(_KEY * arrays[f"clip.{number}.keys"].size, f"clip {name!r}")
-            clips.append(Clip.from_keys(name, _keys(arrays, f"clip.{number}"), rate, start))
+    names = entries.get("clips.names", ())
+    for number, name in enumerate(names):
+        rate = float(entries["clips.frame_rates"][number])
+        timing = (rate or None, int(entries["clips.start_frames"][number]))
+        is_key = entries.get(f"clip.{number}.keys")
+        if is_key is None:
+            clips.append(Clip(name, entries[f"clip.{number}.world_from_bone"], *timing))
         else:
-            clips.append(Clip(name, arrays[f"clip.{number}.world_from_bone"], rate, start))
+            budget.take(_KEY * is_key.size, f"clip {name!r}")
+            keys = ClipKeys(is_key, entries[f"clip.{number}.values"])
+            clips.append(Clip.from_keys(name, keys, *timing))
     return tuple(clips)
-
-
-def _keys(arrays: dict[str, np.ndarray], clip: str) -> ClipKeys:
-    """Return the keys of a clip of a file; clip: what the names of its arrays start with."""
-    is_key = arrays[f"{clip}.keys"]
-    if is_key.max(initial=0) > 1 or is_key.min(initial=0) < 0:
-        raise InputError(f"{clip}.keys: expected 0 or 1")
-    return ClipKeys(is_key.astype(bool), arrays[f"{clip}.values"])
-
-
-def _mesh(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Mesh:
-    """Return the mesh of a file; about: the header's `mesh`."""
-    return Mesh(
-        arrays["mesh.vertices"],
-        arrays["mesh.polygon_sizes"],
-        arrays["mesh.polygon_vertices"],
-        corner_uvs=arrays.get("mesh.corner_uvs"),
-        corner_normals=arrays.get("mesh.corner_normals"),
-        materials=texts(about["materials"], "materials"),
-        polygon_material=arrays.get("mesh.polygon_material"),
-        parts={
-            name: arrays[f"mesh.part.{number}"]
-            for number, name in enumerate(texts(about["parts"], "parts"))
-        },
-        unit=text(about["unit"], "unit"),
-        up_axis=text(about["up_axis"], "up axis"),
-        handedness=text(about["handedness"], "handedness"),
-    )
-
-
-SERVICES.save = save
-SERVICES.load = load

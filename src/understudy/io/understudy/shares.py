@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from understudy.core.form import entry_of
+from understudy.io.understudy.narrowing import base_of
 from understudy.io.understudy.strict_reading import parse_archive_header
 from understudy.system.errors import FileError
-
-# What arrays belong to, by the start of their names; everything else is "other".
-_GROUPS = {
-    "mesh": "mesh",
-    "mean": "mesh",
-    "skin": "skin",
-    "clip": "clips",
-    "skeleton": "skeleton",
-    "nets": "networks",
-    "features": "networks",
-    "bases": "bases",
-    "posing": "posing",
-    "bounds": "bounds",
-    "controls": "controls",
-    "held_out_error": "held-out error",
-}
 
 
 def byte_shares(path: str | Path) -> dict[str, int]:
@@ -38,10 +24,11 @@ def byte_shares(path: str | Path) -> dict[str, int]:
         opened.seek(0)
         entries = parse_archive_header(opened.read(8 + length))
     shares: dict[str, int] = {"header": 8 + length}
-    for name, entry in entries.items():
+    for name, about in entries.items():
         if name == "__metadata__":
             continue
-        first, last = entry["data_offsets"]
-        group = _GROUPS.get(name.partition(".")[0], "other")
+        first, last = about["data_offsets"]
+        entry = entry_of(base_of(name))
+        group = "other" if entry is None else entry.group
         shares[group] = shares.get(group, 0) + last - first
     return dict(sorted(shares.items(), key=lambda share: -share[1]))

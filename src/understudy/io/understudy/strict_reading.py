@@ -1,4 +1,4 @@
-"""The checks of a `.understudy` file that are about its form: JSON, types of arrays, texts.
+"""The checks of a `.understudy` file that are about its form: JSON, names, types and shapes.
 
 `runtime/src` makes the same checks, so that every reader refuses the same files.
 """
@@ -7,50 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from understudy.core.form import ALWAYS, ENTRIES, FORMAT_VERSION, Entry, entry_of
 from understudy.io.files import without_repeats
+from understudy.io.understudy.narrowing import widened
 from understudy.system import checks
 from understudy.system.errors import InputError
 
 _MOST_NESTED = 64
 _MOST_DIGITS = 1000  # of a whole number; Python has a limit of its own, which can be set
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_TYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "bool")
-_WHOLE = ("uint8", "uint16", "int32")  # in 8 and 16 bits in files of 16 bits
-# What each array holds and how many axes it has; `#` stands for a number.
-_ARRAYS = {
-    **dict.fromkeys(("mesh.vertices", "mesh.corner_uvs", "mesh.corner_normals", "mean",
-                     "skin.weight", "skin.virtual_weight"), (("float32",), 2)),
-    **dict.fromkeys(("features.low", "features.high", "nets.values", "bases.values", "bounds.low",
-                     "bounds.high", "held_out_error"), (("float32",), 1)),
-    "bounds.group": (_WHOLE, 1),
-    **dict.fromkeys(("bounds.units", "bounds.features"), (_WHOLE, 2)),
-    "bounds.scale": (("float32",), 2),
-    "bounds.centres": (("float32",), 3),
-    **dict.fromkeys(("nets.half", "bases.half"), (("float16",), 1)),
-    **dict.fromkeys(("controls.low", "controls.high", "controls.rest", "controls.limit_low",
-                     "controls.limit_high"), (("float64",), 1)),
-    **dict.fromkeys(("mesh.polygon_sizes", "mesh.polygon_vertices", "mesh.polygon_material",
-                     "mesh.part.#", "skeleton.parents", "features.columns", "nets.inputs",
-                     "nets.outputs", "bases.vertices", "bases.coefficients"), (_WHOLE, 1)),
-    **dict.fromkeys(("skin.bone_index", "skin.virtual_index"), (_WHOLE, 2)),
-    "skeleton.world_from_bone": (("float64",), 3),
-    "clip.#.world_from_bone": (("float64",), 4),
-    "clip.#.keys": (_WHOLE, 2),
-    "clip.#.values": (("float32",), 2),
-    "controls.numeric": (("bool",), 1),
-    **dict.fromkeys(("posing.dof_low", "posing.dof_high", "posing.dof_rest"), (("float64",), 1)),
-    **dict.fromkeys(("posing.axes", "posing.reference"), (("float32",), 2)),
-    "posing.driver_coefficients": (("float32",), 1),
-    **dict.fromkeys(("posing.parents", "posing.order", "posing.bone_part", "posing.mirror_bone",
-                     "posing.mirror_control", "posing.dof_bone", "posing.dof_channel",
-                     "posing.driver_bone", "posing.driver_degree", "posing.driver_inputs",
-                     "posing.driver_channels"), (_WHOLE, 1)),
-}  # fmt: skip
 
 
 def parse_archive_header(data: bytes) -> dict[str, Any]:
@@ -78,52 +47,70 @@ def parse_header(text: str) -> Any:
     return found
 
 
-def check_types(arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise unless all arrays are of types that files use."""
-    for name, array in arrays.items():
-        checks.one_of(array.dtype.name, f"type of array {name}", _TYPES)
+def checked_entries(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a file by name, each of the type and shape that the form gives it.
 
-
-class TypedArrays(dict[str, np.ndarray]):
-    """Arrays by name. One that is read must have the type and the number of axes that belong to its
-    name; what nothing reads is not checked, as in C++.
+    header  without its format version
     """
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """Return an array, checked."""
-        array = super().__getitem__(name)
-        known = _ARRAYS.get(re.sub(r"\.[0-9]+(?=\.|$)", ".#", name))
-        if known is not None:
-            types, axes = known
-            checks.one_of(array.dtype.name, f"type of array {name}", types)
-            checks.shape_of(array, name, (None,) * axes)
-        return array
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an array, checked, or `default` if it is not there."""
-        return default if name not in self else self[name]  # noqa: SIM401 (checked)
-
-
-def texts(value: Any, name: str) -> tuple[str, ...]:
-    """Return a list of texts of the header, without zero characters."""
-    if not isinstance(value, list):
-        raise InputError(f"{name}: expected a list of texts, got {type(value).__name__}")
-    return tuple(text(item, name) for item in value)
+    texts = {name: _header_value(name, value) for name, value in header.items()}
+    found = widened(arrays, half=texts.get("storage") == "float16")
+    for name in found:
+        if need_entry(name).in_header:
+            raise InputError(f"{name}: expected an entry of the header, got an array")
+    found |= texts
+    lengths: dict[str, int] = {}
+    for name, value in found.items():
+        entry = need_entry(name)
+        if not entry.in_header:
+            checks.one_of(value.dtype.name, f"type of array {name}", (entry.type,))
+            _need_shape(name, value.shape, entry, lengths)
+        elif entry.type == "texts":
+            _need_shape(name, (len(value),), entry, lengths)
+    parts = {*ALWAYS, *(need_entry(name).part for name in found)}
+    for entry in ENTRIES:
+        if entry.needed and entry.part in parts and entry.name not in found:
+            raise InputError(f"{entry.name!r} is missing")
+    return found
 
 
-def text(value: Any, name: str) -> str:
+def need_entry(name: str) -> Entry:
+    """Return the entry of a name, or raise."""
+    entry = entry_of(name)
+    if entry is None:
+        raise InputError(f"{name!r} is no entry of format {FORMAT_VERSION}")
+    return entry
+
+
+def _need_shape(name: str, shape: tuple[int, ...], entry: Entry, lengths: dict[str, int]) -> None:
+    """Raise unless a shape is that of the entry; lengths: of the file's axes, which it may add."""
+    if len(shape) != len(entry.axes):
+        raise InputError(f"{name}: expected {len(entry.axes)} axes, got shape {shape}")
+    for axis, length in zip(entry.axes, shape):
+        wanted: int | str = axis
+        if isinstance(axis, str):
+            wanted = lengths.setdefault(axis, length) if axis.isupper() else length
+        if wanted != length:
+            raise InputError(f"{name}: has shape {shape}; axis {axis} has length {wanted}")
+
+
+def _header_value(name: str, value: Any) -> Any:
+    """Return a value of the header, of the type of its entry; a list of texts as a tuple."""
+    kind = need_entry(name).type
+    if kind == "text":
+        return _text(value, name)
+    if kind == "texts" and isinstance(value, list):
+        return tuple(_text(item, name) for item in value)
+    if kind == "object" and isinstance(value, dict):
+        return value
+    raise InputError(f"{name}: expected {kind}, got {type(value).__name__}")
+
+
+def _text(value: Any, name: str) -> str:
     """Return a text of the header, without zero characters."""
     if not isinstance(value, str):
         raise InputError(f"{name}: expected a text, got {type(value).__name__}")
     if "\0" in value:
         raise InputError(f"{name}: contains a zero character, which C strings cannot hold")
-    return value
-
-
-def need_kind(value: Any, name: str, kind: type) -> Any:
-    """Return a value of the header if it is of this kind; a truth value is not a number."""
-    if type(value) is not kind:
-        raise InputError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
