@@ -189,8 +189,9 @@ def play(header, a, world, controls):
         world = bones_at(a, controls)
     numbers = [np.zeros(0)]
     if world is not None:
-        for bone, parent in zip(world, a["skeleton.parents"]):
-            numbers.append((bone if parent < 0 else product(inverse(world[parent]), bone)).ravel())
+        for b, (bone, parent) in enumerate(zip(world, a["skeleton.parents"])):
+            above = world[max(parent, 0)]
+            numbers.append((product(inverse(above), bone) if b else bone).ravel())
     if controls is not None:
         numbers.append(controls)
     c = coefficients(header, a, np.concatenate(numbers)[a["features.columns"]])

@@ -95,7 +95,7 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
             raw = controls[column - 12 * bones];
         } else {
             if (bone != known) {
-                const std::int32_t parent = about_.parents[bone];
+                const std::int32_t parent = about_.frame_of(bone);
                 if (parent < 0) std::copy(world + 12 * bone, world + 12 * bone + 12, local);
                 else compose(inverses + 12 * parent, world + 12 * bone, local);
                 known = bone;

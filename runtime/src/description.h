@@ -154,6 +154,10 @@ struct Description {
 
     std::size_t vertex_count() const { return rest.size() / 3; }
     std::size_t bone_count() const { return bone_names.size(); }
+    // In whose frame nets read a bone: its parent; of further roots the first bone; -1: the world.
+    std::int32_t frame_of(std::size_t bone) const {
+        return parents[bone] < 0 && bone > 0 ? 0 : parents[bone];
+    }
     std::size_t control_count() const { return controls.names.size(); }
 
     // The numbers that nets and bases refer to.

@@ -151,8 +151,8 @@ bool pack_bones(const Description& from, Model& model) {
         else model.reads_controls = true;
     }
     for (std::size_t bone = 0; bone < bones; ++bone)
-        if (model.bone_is_read[bone] && from.parents[bone] >= 0)
-            model.bone_is_inverted[static_cast<std::size_t>(from.parents[bone])] = 1;
+        if (model.bone_is_read[bone] && from.frame_of(bone) >= 0)
+            model.bone_is_inverted[static_cast<std::size_t>(from.frame_of(bone))] = 1;
     const Influences& virtual_bones = from.virtual_bones;
     model.virtual_count =
         virtual_bones.width ? virtual_bones.index.size() / virtual_bones.width : 0;

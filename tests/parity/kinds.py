@@ -240,6 +240,8 @@ KINDS = {
     "side-by-side": _side_by_side,
     "side-by-side-dual": lambda: _side_by_side("dual_quaternion"),
     "side-by-side-packed": lambda: upright(_side_by_side()).half(),
+    "several-roots": lambda: _flat(full_deformer()),
+    "several-roots-packed": lambda: upright(_flat(_wide())).half(),
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
     "wide-packed": lambda: upright(_wide()).half(),
@@ -265,6 +267,12 @@ KINDS = {
     "masked-wide-packed": lambda: masked(upright(_wide()).half()),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
+
+
+def _flat(deformer: Deformer) -> Deformer:
+    """The same with bones that have no parents."""
+    none = np.full(deformer.skeleton.bone_count, -1)
+    return replace(deformer, skeleton=replace(deformer.skeleton, parents=none))
 
 
 def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):

@@ -18,7 +18,7 @@ class Features(Noun):
     """Which numbers of a pose the networks read, and the range each is clamped to.
 
     columns    (X,) int32, indices into the 12 B + C numbers of a pose: for every bone the 3x4
-               matrix in its parent's frame, row by row, then the controls
+               matrix in its parent's frame (`Skeleton.frames`), row by row, then the controls
     low, high  (X,) float32, the clamp; infinite: no clamp
     """
 
@@ -60,7 +60,7 @@ def raw_features(
     """
     parts = [np.zeros((pose_count, 0), np.float32)]
     if skeleton is not None and world_from_bone is not None:
-        local = parent_from_bone(world_from_bone, skeleton.parents)
+        local = parent_from_bone(world_from_bone, skeleton.frames)
         parts.append(local.reshape(pose_count, -1).astype(np.float32))
     if controls is not None:
         parts.append(np.asarray(controls, np.float32))

@@ -68,6 +68,14 @@ class Skeleton(Noun):
         return read_only(inverse(self.world_from_bone))
 
     @cached_property
+    def frames(self) -> np.ndarray:
+        """The bone (B,) in whose frame networks read each bone: its parent, of further roots the
+        first bone; -1, the world, of the first bone alone.
+        """
+        further = (self.parents < 0) & (np.arange(self.bone_count) > 0)
+        return read_only(np.where(further, 0, self.parents))
+
+    @cached_property
     def roots(self) -> np.ndarray:
         """The bones without a parent, as indices."""
         return read_only(np.flatnonzero(self.parents < 0))

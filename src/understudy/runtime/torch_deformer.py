@@ -124,7 +124,7 @@ class TorchDeformer(nn.Module):
         if self._has_bones:
             skeleton, skin = deformer.need_skin()
             self.blend = skin.blend
-            self._keep("parents", skeleton.parents.astype(np.int64))
+            self._keep("parents", skeleton.frames.astype(np.int64))
             self._keep("bone_from_rest", skeleton.bone_from_world)
             self._keep("bone_index", skin.bone_index.T.astype(np.int64))  # (K,V)
             self._keep("weight", np.ascontiguousarray(skin.weight.T))

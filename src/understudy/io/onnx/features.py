@@ -161,7 +161,7 @@ def _parent_from_bone(graph: Graph, deformer: Deformer, bones: np.ndarray) -> st
     constant matrix.
     """
     skeleton, _ = deformer.need_skin()
-    parents = skeleton.parents[bones]
+    parents = skeleton.frames[bones]
     pairs = np.stack([np.maximum(parents, 0), bones], axis=1)
     both = graph.gather("world_from_bone", pairs.reshape(-1), 1)
     if (parents < 0).any():  # the parent of a root is the identity

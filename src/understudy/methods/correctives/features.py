@@ -80,22 +80,19 @@ def pose_features(
         numeric = np.zeros(spec.count, bool) if spec.numeric is None else spec.numeric
         use_numeric = controls == "numeric" and bone_count > 0
         chosen = np.flatnonzero(numeric) if use_numeric else np.arange(spec.count)
-    roots = np.zeros(0, int) if skeleton is None else skeleton.roots
-    return raw, varying_features(raw, bone_count, roots, chosen, constant=constant)
+    return raw, varying_features(raw, bone_count, chosen, constant=constant)
 
 
 def varying_features(
     raw: np.ndarray,
     bone_count: int,
-    roots: np.ndarray,
     controls: np.ndarray,
     *,
     constant: bool = False,
 ) -> FeatureUnits:
-    """The features of non-root bones and of the given controls, without those that are constant.
+    """The features of bones and of the given controls, without those that are constant.
 
-    raw       (T,12 B + C)
-    roots     (r,) root bones: where the character stands does not change its shape
+    raw       (T,12 B + C); the first bone is a root: where it stands does not change the shape
     controls  (n,) the controls to include
     constant  keep the features that are constant
     A constant feature (a bone's fixed offset, the axis of a hinge) carries no information and would
@@ -106,26 +103,22 @@ def varying_features(
     allowed = np.ones(raw.shape[1], bool)
     allowed[12 * bone_count :] = False
     allowed[12 * bone_count + np.asarray(controls, int)] = True
-    for root in roots:
-        allowed[12 * root : 12 * root + 12] = False
+    allowed[: 12 * min(bone_count, 1)] = False
     varying = varying_columns(raw)
-    varying[: 12 * bone_count] &= _moving_bones(raw[:, : 12 * bone_count], roots)
+    varying[: 12 * bone_count] &= _moving_bones(raw[:, : 12 * bone_count])
     kept = np.flatnonzero(allowed & (varying | constant))
     unit_count = raw.shape[1] - 11 * bone_count
     return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32), unit_count)
 
 
-def _moving_bones(raw: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """(12 B,) bool: the features of bones (T,12 B) that vary by more than errors of a rig.
-
-    roots  (r,) root bones, whose offset is no distance between bones
-    """
+def _moving_bones(raw: np.ndarray) -> np.ndarray:
+    """(12 B,) bool: the features of bones (T,12 B) that vary by more than errors of a rig."""
     low, high = (bound.reshape(-1, 3, 4) for bound in (raw.min(axis=0), raw.max(axis=0)))
     size = np.maximum(np.abs(low), np.abs(high))
     least = np.empty_like(size)
     least[:, :, :3] = _LEAST_TURN * size[:, :, :3].max(axis=(1, 2), keepdims=True, initial=0)
-    offsets = np.delete(size[:, :, 3], roots, axis=0)
-    least[:, :, 3] = _LEAST_OFFSET * offsets.max(initial=0)
+    # The offset of the first bone, a root, is no distance between bones.
+    least[:, :, 3] = _LEAST_OFFSET * size[1:, :, 3].max(initial=0)
     return (high - low > least).reshape(-1)
 
 
