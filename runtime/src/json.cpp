@@ -9,6 +9,7 @@ namespace understudy {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr std::ptrdiff_t kMostDigits = 1000;  // of a whole number
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -179,12 +180,14 @@ private:
 
     bool number() {
         if (at_ != end_ && *at_ == '-') ++at_;
+        const char* first = at_;
         if (at_ != end_ && *at_ == '0') {
             ++at_;
             if (digit()) return fail("a number starts with a zero");
         } else if (!digits("an unknown value")) {
             return false;
         }
+        const char* whole_end = at_;
         if (at_ != end_ && *at_ == '.') {
             ++at_;
             if (!digits("a broken number")) return false;
@@ -194,6 +197,8 @@ private:
             if (at_ != end_ && (*at_ == '-' || *at_ == '+')) ++at_;
             if (!digits("a broken number")) return false;
         }
+        if (at_ == whole_end && at_ - first > kMostDigits)
+            return fail("a number has too many digits");
         // A number at the end of the text would leave readers no sign that it ends.
         return at_ != end_ || fail("it ends too early");
     }

@@ -481,6 +481,9 @@ void test_json() {
         CHECK(!is_json(bad));
     CHECK(is_json(std::string(60, '[') + std::string(60, ']')));
     CHECK(!is_json(std::string(1000, '[') + std::string(1000, ']')));
+    CHECK(is_json("[-" + std::string(1000, '1') + "]"));
+    CHECK(is_json("[" + std::string(1001, '1') + ".0]"));
+    CHECK(!is_json("[" + std::string(1001, '1') + "]"));
     const std::string zero = "[\"a\\u0000b\"]";  // valid, but no C string can hold it
     understudy::Problem found;
     CHECK(understudy::parse_json(zero.data(), zero.data() + zero.size(), memory, json, found));

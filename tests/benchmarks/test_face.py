@@ -136,7 +136,7 @@ def test_ablations_name_every_variant_and_their_anchors_lie_on_every_piece():
 
 @pytest.mark.slow
 def test_ablations_run(tiny, monkeypatch, tmp_path):
-    only = [("base", 1.0, {}), ("data-50", 0.5, {"anchor_choice": "random"})]
+    only = [("base", 1.0, {}), ("data-50", 0.5, {"anchor_nets": "single"})]
     monkeypatch.setattr(face_ablations, "_variants", lambda subject: only)
     request = Request(
         "quick", cases=("face/speech",), methods=("lbs-4",), out=tmp_path, ablations=True

@@ -79,7 +79,7 @@ def test_every_row_and_figure_is_there(tmp_path, capsys):
 
 
 def test_the_papers_sizes():
-    face, config = runtime_cases.face(), DifferentialConfig().filled()
+    face, config = runtime_cases.face(), DifferentialConfig()
     hidden = [net for net in face.nets if len(net.weights) > 1]
     assert face.mesh.vertex_count == 4403
     assert len(hidden) == config.regions + round(config.anchors * 4403)

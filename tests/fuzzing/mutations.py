@@ -4,6 +4,7 @@ A mutation that knows the structure keeps what surrounds the damage sound (sizes
 that readers get past their first check.
 """
 
+import copy
 import io
 import json
 import re
@@ -153,7 +154,7 @@ def edited(root, rng):
             other, name = rng.choice(all_of)
             holder[key] = json.loads(json.dumps(other[name]))
         else:
-            holder[key] = rng.choice(VALUES)
+            holder[key] = copy.deepcopy(rng.choice(VALUES))  # a later change may be inside
 
 
 def twice(text, rng):
@@ -276,7 +277,9 @@ def understudy(data, rng):
     else:
         inner = json.loads(root["__metadata__"]["understudy"])
         edited(inner, rng)
-        root["__metadata__"]["understudy"] = json.dumps(inner)
+        told = json.dumps(inner).encode()
+        told = twice(told, rng) if rng.random() < 0.05 else told
+        root["__metadata__"]["understudy"] = told.decode()
     text = json.dumps(root).encode()
     text = twice(text, rng) if rng.random() < 0.05 else text
     return len(text).to_bytes(8, "little") + text + body

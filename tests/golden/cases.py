@@ -21,7 +21,7 @@ from understudy import Deformer, Poses, Skin
 from understudy.io.sequences import sequence_from_arrays
 from understudy.jobs import fitting
 from understudy.methods.base import Method, config_from_text
-from understudy.methods.correctives.storage import compact
+from understudy.methods.correctives.storage import stored
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names, method_type
 from understudy.rigs.registry import load_rig
@@ -172,13 +172,14 @@ CASES: dict[str, Fit] = {
     ),
     "fdda: components": _fit("fdda", "bending", basis_error=0.01, max_components=3, **_NETWORKS),
     "fdda: parts": _parts("fdda", sleeve=0.01),
-    "fdda: 16 bits": _then(compact, _fit("fdda", "tube", bounded=False, **_NETWORKS)),
+    "fdda: 16 bits": _then(
+        lambda found, poses: stored(found, "auto", poses),
+        _fit("fdda", "tube", bounded=False, **_NETWORKS),
+    ),
     "differential: paper": _fit("differential", "tube", **_SPACE),
     "differential: paper-early": _fit("differential", "tube", **_SPACE | {"preset": "paper-early"}),
     "differential: metric": _fit("differential", "tube", metric="differential", **_NETWORKS),
-    "differential: anchors": _fit(
-        "differential", "bending", anchor_choice="pivot", anchor_nets="single", **_NETWORKS
-    ),
+    "differential: anchors": _fit("differential", "bending", anchor_nets="single", **_NETWORKS),
     "differential: parts": _parts("differential", sleeve=0.01),
     "local: vertices": _fit("local", "tube", loss_space="vertices", regions=1, **_NETWORKS),
     "corrected_skin: skin": _fit("corrected_skin", "tube", skin="blended", storage="float32"),

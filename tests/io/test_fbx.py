@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from understudy.core.character import Character
 from understudy.core.skin import skin_weights
-from understudy.io.budget import ROOM
+from understudy.io.budget import ROOM, SMALL_FILE
 from understudy.io.fbx import reading as fbx
 from understudy.io.fbx.beside import find_beside
 from understudy.io.registry import ReadOptions, read_character, read_poses
@@ -343,6 +343,21 @@ def test_indices_out_of_range_are_refused(files, tmp_path, field, problem):
         read_character(tmp_path / "bad.fbx")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("Vertices", "1.7e308"), ("Transform", "1e38"), ("KeyValueFloat", "3e38")],
+)
+def test_numbers_that_overflow_are_refused_without_a_warning(files, tmp_path, field, value):
+    """Warnings are errors here; keys overflow only where vertices are made of them."""
+    text = (files / "maya_game_sausage_7500_ascii_spin.fbx").read_text()
+    extreme = lambda found: found[1] + re.sub(r"(^|,)[^,]+", rf"\g<1>{value}", found[2])
+    text, count = re.subn(rf"({field}: \*\d+ \{{\s*a: )([^}}]*)", extreme, text)
+    assert count
+    (tmp_path / "bad.fbx").write_text(text)
+    with pytest.raises(FileError, match=r"bad\.fbx: .*NaN or infinite"):
+        read_poses(tmp_path / "bad.fbx")
+
+
 def test_two_objects_of_one_number_are_refused(files, tmp_path):
     text = (files / "maya_game_sausage_7500_ascii_spin.fbx").read_text()
     first, second = re.findall(r"^\tModel: (\d+),", text, re.MULTILINE)[:2]
@@ -381,6 +396,21 @@ def test_a_crash_of_the_reader_is_an_error(tmp_path, monkeypatch):
     path = worker(tmp_path, monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(FileError, match="stopped with code -11"):
         fbx.read_fbx(path)
+
+
+def test_a_small_file_has_few_seconds(tmp_path, monkeypatch):
+    """The process that reads it, and this one, have 20 together."""
+    (tmp_path / "a.fbx").write_bytes(bytes(SMALL_FILE - 1))
+    given = []
+
+    def run(path, request, seconds):
+        given.append((request["seconds"], seconds))
+        raise FileError("stopped here")
+
+    monkeypatch.setattr(fbx, "_run", run)
+    with pytest.raises(FileError, match="stopped here"):
+        fbx.read_fbx(tmp_path / "a.fbx")
+    assert given == [(12, 12)]
 
 
 def test_a_reader_that_hangs_is_ended(tmp_path, monkeypatch):

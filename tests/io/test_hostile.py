@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import fbx_text
 import numpy as np
 import pytest
 from builders import full_deformer
@@ -240,6 +241,41 @@ def maya_xml():
     return (text + "</Autodesk_Cache_File>").encode("utf-16")
 
 
+def deep_fbx(count):
+    """Nodes that show one mesh, below a chain of nodes of the same number."""
+    chain, shown = range(10, 10 + count), range(10 + count, 10 + 2 * count)
+    objects = [fbx_text.triangle(1), *(fbx_text.node(k, "Null") for k in chain)]
+    objects += [fbx_text.node(k) for k in shown]
+    links = [(10, 0), *((k, k - 1) for k in chain[1:])]
+    links += [link for k in shown for link in ((k, chain[-1]), (1, k))]
+    return fbx_text.fbx(objects, links)
+
+
+def many_meshes_fbx(count):
+    """Meshes, each with an empty skin: a dozen arrays each."""
+    objects, links = [], []
+    for k in range(10, 10 + 3 * count, 3):
+        objects += [fbx_text.triangle(k), fbx_text.node(k + 1), fbx_text.deformer(k + 2, "Skin")]
+        links += [(k, k + 1), (k + 1, 0), (k + 2, k)]
+    return fbx_text.fbx(objects, links)
+
+
+def shape_name_fbx(count):
+    """Channels that share a shape, whose name is long."""
+    channels = range(10, 10 + count)
+    objects = [fbx_text.triangle(1), fbx_text.node(2), fbx_text.deformer(3, "BlendShape")]
+    objects += [fbx_text.shape(4, "x" * 9000)]
+    objects += [fbx_text.deformer(k, "BlendShapeChannel") for k in channels]
+    links = [(1, 2), (2, 0), (3, 1), *(link for k in channels for link in ((k, 3), (4, k)))]
+    return fbx_text.fbx(objects, links)
+
+
+def cache_fbx(name):
+    objects = [fbx_text.triangle(1), fbx_text.node(2), fbx_text.cache(4, name)]
+    objects += [fbx_text.deformer(3, "VertexCacheDeformer")]
+    return fbx_text.fbx(objects, [(1, 2), (2, 0), (3, 1), (4, 3)])
+
+
 def one_line_ply(count):
     return ply(("vertex", 3, XYZ, POINTS), ("face", count, (INDEX,), TRIANGLE))
 
@@ -335,7 +371,11 @@ CASES = {
     "joints.glb": (lambda: gltf(joints), "read"),
     "instances.glb": (lambda: gltf(instances), TOO_MUCH),
     "primitives.glb": (lambda: gltf(primitives), TOO_MUCH),
+    "chain.fbx": (lambda: deep_fbx(11_000), "read"),
+    "meshes.fbx": (lambda: many_meshes_fbx(3500), "read"),
+    "shape_name.fbx": (lambda: shape_name_fbx(9000), "MB of arrays, which is too much"),
     # what raised other errors than ours
+    "cache_name.fbx": (lambda: cache_fbx("a" * 5000 + ".pc2"), "is missing; put it beside"),
     "no_image.glb": (lambda: gltf(no_image), "read"),
     "overflow.npz": (
         lambda: npz(vertices=described("<f4", f"({10**30}, 3, 3)")),

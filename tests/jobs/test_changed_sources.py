@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -227,6 +228,57 @@ def test_an_edited_source_is_another_one(tmp_path, make):
     with pytest.raises(InputError, match=r"the source has changed since .*--overwrite"):
         JobFolder(tmp_path / "out", "hero", second)
     assert str(tmp_path) not in json.dumps(first)
+
+
+def test_every_module_of_a_package_belongs_to_its_rig(tmp_path, monkeypatch):
+    """Also those that it imports by their place in the package, and several of one name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = tmp_path / "trust_studio" / "parts"
+    inner.mkdir(parents=True)
+    files = [folder / name for folder in (inner.parent, inner) for name in ("__init__.py", "a.py")]
+    for file in files:
+        file.write_text("")
+    imports = "from . import a\nfrom trust_studio.parts import a as b\n"
+    text = f"{imports}from bending_rig import BendingRig\nclass Lid(BendingRig): pass\n"
+    (inner.parent / "rigs.py").write_text(text)
+    seen = [facts_of("trust_studio.rigs:Lid")]
+    for file in files:
+        file.write_text("# edited")
+        seen.append(facts_of("trust_studio.rigs:Lid"))
+    assert len({json.dumps(facts) for facts in seen}) == 5
+    assert list(seen[0]["content"])[-1] == "trust_studio/rigs.py"
+
+
+def test_a_rig_is_what_its_files_say_now(tmp_path, monkeypatch):
+    """Python takes a compiled file for that of a source of the same second and size."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    rig, helper = tmp_path / "trust_rig.py", tmp_path / "trust_helper.py"
+
+    def found(own, other):
+        rig.write_text(
+            "from bending_rig import BendingRig\nfrom trust_helper import VALUE\n"
+            f"class Lid(BendingRig): name = f'{own}{{VALUE}}'\n"
+        )
+        helper.write_text(f"VALUE = {other}\n")
+        for file in (rig, helper):
+            os.utime(file, (1, 1))
+        sys.modules.pop("trust_helper", None)  # as in another process
+        return source.read(f"{rig}:Lid").rig.name
+
+    assert [found(1, 1), found(2, 1), found(2, 2)] == ["11", "21", "22"]
+
+
+def test_animations_of_a_blender_file_belong_to_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "load_asked", lambda *_: BendingRig())
+    blend, walk = tmp_path / "hero.blend", tmp_path / "walk.blend"
+    seen = []
+    for text in ("a", "b"):
+        blend.write_text("rig")
+        walk.write_text(text)
+        options = source.BlenderOptions(animations=(str(walk),))
+        seen.append(source.read(blend, blender=options).facts["content"])
+    assert seen[0] != seen[1]
 
 
 def test_facts_are_of_what_was_read(tmp_path, monkeypatch):

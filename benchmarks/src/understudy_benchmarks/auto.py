@@ -30,10 +30,11 @@ from understudy.evaluation.result import CaseResult
 from understudy.io.registry import read_sequence
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, candidates_of
-from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
-from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
-from understudy.methods.auto.walk import walk
+from understudy.methods.auto.fits import Lesson, MeasuredFits
+from understudy.methods.auto.sequences import sequence_candidates, walk_sequence
+from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.correctives.guard import mean_error
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
@@ -161,12 +162,11 @@ class _Asked:
 
 def _walked(budget: Budget, poses: Poses, asked: _Asked, request: Request, size: Size) -> Measured:
     """The choice of `auto`."""
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         candidates = sequence_candidates(poses, request.seed, size.levels)
-        prediction = Prediction(poses.vertex_count, poses.pose_count)
-        return budget.best(walk_sequence(budget, candidates, asked, prediction))
+        return budget.best(walk_sequence(Walk(budget, asked), candidates, poses))
     levels = candidates_of(poses, request.seed, size.epochs, size.levels)
-    return budget.best(walk(budget, levels, asked))
+    return budget.best(walk(Walk(budget, asked), levels))
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -198,8 +198,8 @@ def _source_rows(
     """The rows of a source, and a sentence for each point of its sweep."""
     source = SOURCES[name](request, size, progress)
     poses = source.poses
-    settings = Settings(device=request.device)
-    fits = MeasuredFits(Lesson.of(poses, request.seed), source.rig, progress, settings)
+    lesson = Lesson.of(poses, request.seed)
+    fits = MeasuredFits(lesson, source.rig, progress, device=request.device)
     shared_s = fits.prepare()
     swept = [fits.whole(one) for one in sweep_of(poses, request.seed, size.epochs, size.levels)]
     sweep_s = shared_s + sum(one.seconds for one in swept)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from understudy.core.poses import Poses
 from understudy.methods.auto.candidates import SKIN_INFLUENCES, Candidate, Maker
 from understudy.methods.auto.sequences import FAMILIES, sequence_candidate
+from understudy.methods.fit_arguments import is_sequence
 
 # Regions, networks and hidden width of corrected_skin.
 _SHAPES = ((32, 12, 16), (64, 24, 32), (128, 32, 64), (192, 64, 128))
@@ -30,7 +31,7 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
 
     levels  upper limit of shapes, of errors of the basis, and of numbers of bones; None: all
     """
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         return _sequence(poses, seed, levels)
     maker = Maker(poses, seed, epochs)
     errors = _few(_BASIS_ERRORS, levels)
@@ -48,10 +49,10 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
         return [*found, *others]
     networks = _few(_SHAPES, levels)
     middle = networks[min(_MIDDLE, len(networks) - 1)]
-    variants = {
+    variants: dict[str, dict[str, Any]] = {
         "fitted": {"skin": "fitted"},
         "blended": {"skin": "blended"},
-        "2-influences": {"influences": "2"},
+        "2-influences": {"influences": 2},
     }
     return [
         *(maker.skin(k) for k in SKIN_INFLUENCES),
@@ -65,7 +66,7 @@ def sweep_of(poses: Poses, seed: int, epochs: int, levels: int | None) -> list[C
             maker.corrected(f"corrected_skin-{name}", middle, errors[-1], **options)
             for name, options in variants.items()
         ),
-        maker.plain("fdda", "fdda"),
+        maker.trained("fdda", "fdda"),
         *(maker.differential(f"differential-{h}", (24, h), errors[-1]) for h in (32, 96)),
     ]
 

@@ -29,7 +29,7 @@ from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.jobs.fitting import method_for
 from understudy.methods import config_from_text, method_type
-from understudy.methods.correctives.storage import compact, decides_storage
+from understudy.methods.correctives.storage import decides_storage, stored
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.runtime.timing import Call, take_turns
 from understudy.system import checks
@@ -139,7 +139,7 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     method = method_for(training.skeleton is not None, training.pose_count)
     options = {"seed": str(request.seed), **size.options.get(method, {})}
     made = _fitted(method, options, training, progress)
-    return made if decides_storage(method_type(method)) else compact(made, training)
+    return made if decides_storage(method_type(method)) else stored(made, "auto", training)
 
 
 def _fitted(method: str, options: Mapping[str, str], poses: Poses, progress: Progress) -> Deformer:

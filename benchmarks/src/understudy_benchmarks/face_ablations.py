@@ -8,8 +8,7 @@ there are thirty rows. Compare them with that row, not with the main table.
 
 alone-<choice> are anchors in the reconstruction of the paper, where nothing else fixes the mesh.
 They have one ReLU network for the coordinates, components for 5 % of V, 2 % anchors and omega 1.
-Compare these with each other: errors (the automatic choice there), even, pivot, hand, scalp,
-random-0 .. -3.
+Compare these with each other: errors (the automatic choice there), hand, scalp, random-0 .. -3.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import numpy as np
 from understudy.core.mesh import Mesh
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.evaluation.result import CaseResult
-from understudy.methods.differential.anchors import random_anchors
 from understudy.methods.differential.reconstruction import Laplacian
 from understudy.system.progress import Progress
 from understudy_benchmarks import Request
@@ -38,7 +36,7 @@ BASE = {
     "full": {},
 }
 ALONE = {
-    "weighing": "paper",
+    "omega": "1",
     "metric": "differential",
     "regions": "1",
     "components": "0.05",
@@ -122,15 +120,14 @@ def _variants(subject: Subject) -> Iterator[tuple[str, float, dict[str, str]]]:
         yield f"anchors-{percent}", 1.0, {"anchors": str(percent / 100)}
     yield "single", 1.0, {"anchor_nets": "single"}
     yield "scalp", 1.0, listed(scalp_anchors(mesh))
-    yield "random", 1.0, {"anchor_choice": "random"}
+    shell = Laplacian.of(mesh).shell
+    yield "random", 1.0, listed(random_anchors(shell, round(0.02 * mesh.vertex_count), 0))
     yield "hand", 1.0, listed(hand_made_anchors(mesh))
     for percent in (25, 50, 75, 100):
         yield f"data-{percent}", percent / 100, {}
     for percent in (1, 2, 5, 10):
         yield f"pcs-{percent}", 1.0, {"components": str(percent / 100), "regions": "1"}
-    for choice in ("errors", "even", "pivot"):
-        yield f"alone-{choice}", 1.0, {**ALONE, "anchor_choice": choice}
-    shell = Laplacian.of(mesh).shell
+    yield "alone-errors", 1.0, ALONE
     lists = {"hand": hand_made_anchors(mesh), "scalp": scalp_anchors(mesh)}
     lists |= {
         f"random-{seed}": random_anchors(shell, round(0.02 * mesh.vertex_count), seed)
@@ -138,6 +135,13 @@ def _variants(subject: Subject) -> Iterator[tuple[str, float, dict[str, str]]]:
     }
     for choice, anchors in lists.items():
         yield f"alone-{choice}", 1.0, {**ALONE, **listed(anchors)}
+
+
+def random_anchors(shell: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Random anchors (n,): one in every connected component (V,) of the mesh, others anywhere."""
+    order = np.random.default_rng([seed, 7]).permutation(len(shell))
+    first = order[np.unique(shell[order], return_index=True)[1]]
+    return np.concatenate([first, order[~np.isin(order, first)]])[: max(count, len(first))]
 
 
 def hand_made_anchors(mesh: Mesh) -> np.ndarray:

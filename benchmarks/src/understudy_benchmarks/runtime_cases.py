@@ -74,7 +74,7 @@ def face(seed: int = 0) -> Deformer:
     region and of one far from it. Each anchor has the same for its own three coefficients; the
     basis of neighbouring anchors is shared by x, y and z.
     """
-    rng, options = np.random.default_rng(seed), vars(DifferentialConfig().filled())
+    rng, options = np.random.default_rng(seed), vars(DifferentialConfig())
     regions: int = options["regions"]
     count, anchors = _FACE_VERTICES, round(options["anchors"] * _FACE_VERTICES)
     skeleton = _skeleton(_FACE_BONES, rng)

@@ -170,7 +170,7 @@ CHOICES: tuple[Choice, ...] = (
         "splits 0 to 9 of blenrig",
     ),
     Choice(
-        ("anchors", "anchor_hidden", "weighing"),
+        ("anchors", "anchor_hidden", "omega"),
         "methods/differential/config.py",
         ("differential",),
         ("face:blenrig", *_FACE),
@@ -203,13 +203,13 @@ CHOICES: tuple[Choice, ...] = (
         "twelve random poses of the built-in human",
     ),
     Choice(
-        ("GAMMA", "_VISIBLE", "INVISIBLE"),
+        ("GAMMA", "visible", "INVISIBLE"),
         "methods/decomposition/bones/bone_count.py",
         ("temporal",),
         ("temporal:horse_gallop*", "temporal:elephant_gallop*", "temporal:samba*"),
     ),
     Choice(
-        ("_EXACT", "_NEGLIGIBLE", "_RISE", "_COLLAPSE", "_STEEP", "_OVERFIT"),
+        ("exact", "negligible", "rise", "collapse", "steep", "overfit"),
         "methods/decomposition/bones/bone_count.py",
         ("temporal",),
         data="corpus characters of the families that the networks were trained on, the errors by "
@@ -335,8 +335,13 @@ CHOICES: tuple[Choice, ...] = (
             "detail",
             "_SMOOTHNESS",
             "_WEIGHTS_SMOOTHNESS",
-            "_ROOM",
         ),
+        "methods/sparse_skinning/config.py",
+        ("two_layer", "two_layer-ex"),
+        _TWO_LAYER,
+    ),
+    Choice(
+        ("_ROOM",),
         "methods/sparse_skinning/two_layer.py",
         ("two_layer", "two_layer-ex"),
         _TWO_LAYER,

@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from understudy.system import fit_packages  # noqa: F401  # says what is missing
 
 # isort: split
@@ -30,7 +32,7 @@ from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
 from understudy.io.formats import format_by_suffix, format_of, formats, suffixes_of
 from understudy.io.pairs import pair_poses
 from understudy.io.vertex_cache import VertexCache
-from understudy.system.errors import InputError
+from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
 __all__ = [
@@ -79,6 +81,7 @@ def read_skinned(
     return _character(known.read_skin, path, options, progress)
 
 
+@np.errstate(all="ignore")  # extreme numbers overflow; the nouns refuse what comes of them
 def _character(
     read: Reader[Character], path: Source, options: ReadOptions | None, progress: Progress
 ) -> Character:
@@ -134,6 +137,7 @@ def write_character(character: Character, path: Source) -> list[str]:
     return [f"{Path(path).name} does not hold: {'; '.join(lost)}."] if lost else []
 
 
+@np.errstate(all="ignore")  # as in `_character`
 def read_poses(
     sources: Source | Iterable[Source],
     options: ReadOptions | None = None,
@@ -286,7 +290,11 @@ def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Prog
     if kind.read_poses is not None:
         return kind.read_poses(source, options, progress)
     if kind.read_character is not None:
-        return _character(kind.read_character, source, options, progress).poses()
+        character = _character(kind.read_character, source, options, progress)
+        try:
+            return character.poses()
+        except InputError as problem:  # vertices that overflow
+            raise FileError(f"{source}: {problem}") from problem
     assert kind.read_cache is not None  # format_of returns formats that can read
     cache = kind.read_cache(source, options, progress)
     return vertex_caches.cache_poses(source, cache, options.rest_mesh)

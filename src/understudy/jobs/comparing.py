@@ -34,6 +34,7 @@ from understudy.jobs.source import (
 )
 from understudy.jobs.split import check_held_out, split_poses
 from understudy.methods.base import Method
+from understudy.methods.fit_arguments import is_sequence
 from understudy.methods.registry import methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan
@@ -152,7 +153,7 @@ def methods_for(poses: Poses) -> list[str]:
     >>> methods_for(tube.evaluate(tube.controls.rest[None]))
     ['corrected_skin', 'fdda', 'differential', 'lbs']
     """
-    bare = poses.skeleton is None and poses.controls is None
+    bare = is_sequence(poses)
     suits = lambda traits: (
         traits.takes_sequences == bare
         and (bare or poses.skeleton is not None or traits.controls_suffice)

@@ -75,7 +75,7 @@ from understudy.methods.character_deformer import (
     deformer_of_character,
     deformer_of_skin,
 )
-from understudy.methods.correctives.storage import compact, decides_storage
+from understudy.methods.correctives.storage import decides_storage, stored
 from understudy.methods.posing_fitting import can_pose, with_posing
 from understudy.methods.registry import method_type
 from understudy.rigs.base import ExternalRig, Rig, animation_names
@@ -193,7 +193,7 @@ def learn(
         "held_out": list(held_out),
         "without": list(parts.without),
         "part_errors": dict(parts.errors),
-        "ranges": None if ranges is None else file_facts([ranges]),
+        "ranges": None if ranges is None else file_facts({Path(ranges).name: Path(ranges)}),
         "full_precision": full_precision,
     }
     folder = JobFolder(Path(out), source.name, facts, overwrite)
@@ -508,7 +508,7 @@ class _Job:
             lesson.poses, lesson.made_by, lesson.rig, parts, posing, progress=self.progress
         )
         if not decides and not self.full_precision:
-            made = compact(made, without_parts(lesson.poses, parts.without))
+            made = stored(made, "auto", without_parts(lesson.poses, parts.without))
         fitting.write(made)
 
     def _measure(

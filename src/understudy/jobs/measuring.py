@@ -29,6 +29,7 @@ from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import write_json
 from understudy.io.pose_store import STRETCH
 from understudy.io.registry import ReadOptions, read_poses
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig, animate, animation_names, name_of
 from understudy.rigs.parallel_sampling import evaluate_natural
 from understudy.rigs.part_rig import rig_without_parts
@@ -328,7 +329,7 @@ def _recorded(
         cases[poses.name] = poses
         for subject in subjects:
             _refuse_mesh(subject, poses.mesh, str(source))
-            bare = poses.skeleton is None and poses.controls is None
+            bare = is_sequence(poses)
             if bare and subject.deformer.clips:  # a compressed sequence: its own clips are compared
                 frames = sum(clip.frame_count for clip in subject.deformer.clips)
                 checks.same_count(frames, poses.pose_count, "frames", subject.who, str(source))

@@ -35,6 +35,7 @@ from understudy.io.registry import (
 )
 from understudy.jobs.folder import CONTENT
 from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
@@ -226,7 +227,8 @@ def _named_rig(
 ) -> RigSource:
     rig = load_asked(text, blender, progress)
     chosen = {key: value for key, value in vars(blender).items() if value}
-    facts = {**facts, CONTENT: file_facts(_files_of_rig(text))}
+    read = {f"animation {k}": Path(file) for k, file in enumerate(blender.animations)}
+    facts = {**facts, CONTENT: file_facts(_files_of_rig(text) | read)}
     facts = {**facts, "blender": chosen} if isinstance(rig, BlenderRig) else facts
     # Worker processes build a rig of Python again; one of Blender brings its own.
     return RigSource(name, facts, rig, partial(_same, rig) if isinstance(rig, BlenderRig) else text)
@@ -261,14 +263,14 @@ def _of_poses(
     own: Deformer | None = None,
     rig: str | None = None,
 ) -> PosesSource | SequenceSource:
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         return SequenceSource(name, facts, poses, made_by)
     return PosesSource(name, facts, poses, made_by, own, rig)
 
 
-def file_facts(files: Sequence[str | Path]) -> dict[str, str]:
+def file_facts(files: Mapping[str, Path]) -> dict[str, str]:
     """Hashes of some files, by their names."""
-    return {Path(file).name: file_hash(Path(file)) for file in files}
+    return {name: file_hash(file) for name, file in sorted(files.items())}
 
 
 def _facts_of_options(options: ReadOptions) -> dict[str, Any]:
@@ -278,21 +280,32 @@ def _facts_of_options(options: ReadOptions) -> dict[str, Any]:
     return {**given, **({"rest": "mesh"} if "rest" in given else {}), **named}
 
 
-def _files_of_rig(text: str) -> list[Path]:
-    """The files that `text` names, and what these import of their own folders."""
+def _files_of_rig(text: str) -> dict[str, Path]:
+    """The files that `text` names, and what these import of their own folder or package, by name:
+    their place in the folder that they are imported from.
+    """
     if is_blend(text):
-        return [parse_blend(text)[0]]
+        path = parse_blend(text)[0]
+        return {path.name: path}
     where, colon, _ = text.rpartition(":")
     if not colon:
-        return []
-    found = None if where.endswith(".py") else importlib.util.find_spec(where)
-    path = Path(where if found is None else found.origin or where)
+        return {}
+    is_file = where.endswith(".py")
+    found = None if is_file else importlib.util.find_spec(where)
+    path = Path(where if found is None else found.origin or where).absolute()
     if path.suffix != ".py" or not path.is_file():  # compiled, or in an archive
-        return [path] if path.is_file() else []
-    finder = ModuleFinder([str(path.parent)])
-    finder.run_script(str(path))
+        return {path.name: path} if path.is_file() else {}
+    above = 0 if is_file else where.count(".") + (path.stem == "__init__")
+    root, package = path.parents[above], where.partition(".")[0]
+    # Beside a package lies whatever else is installed.
+    names = {entry.name.partition(".")[0] for entry in root.iterdir()} if above else set()
+    finder = ModuleFinder([str(root)], excludes=names - {package})
+    if above:
+        finder.import_hook(where)
+    else:
+        finder.run_script(str(path))
     used = (module.__file__ for module in finder.modules.values())  # type: ignore[attr-defined]
-    return sorted(Path(file) for file in used if file)
+    return {Path(file).relative_to(root).as_posix(): Path(file) for file in used if file}
 
 
 def name_of_source(places: Sequence[str]) -> str:

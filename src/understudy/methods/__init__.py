@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
     from understudy.methods.differential.config import DifferentialConfig
     from understudy.methods.differential.differential import Differential
-    from understudy.methods.differential.local import Local, LocalConfig
     from understudy.methods.fdda import Fdda, FddaConfig
     from understudy.methods.lbs import Lbs, LbsConfig
     from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
@@ -47,8 +46,6 @@ __all__ = [
     "FddaConfig",
     "Lbs",
     "LbsConfig",
-    "Local",
-    "LocalConfig",
     "Method",
     "Option",
     "Ssdr",

@@ -27,6 +27,7 @@ from understudy.system.progress import SILENT, Progress
 
 _FITTING: ContextVar[bool] = ContextVar("fitting", default=False)
 PRESET = "preset"  # `--set preset=NAME` is `--preset NAME`
+_RESULT_INDEPENDENT = ("checkpoint", "device")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,21 @@ class Traits:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """The range of a number: at least `low`, at most `high`, greater than `above`."""
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+
+
+AT_LEAST_ONE = Limit(low=1)
+NOT_NEGATIVE = Limit(low=0)
+POSITIVE = Limit(above=0)
+FRACTION = Limit(above=0, high=1)
+
+
+@dataclass(frozen=True)
 class Config:
     """Options every method has.
 
@@ -69,6 +85,8 @@ class Config:
 
     # The values that a text option may take, where its type does not say.
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # Option -> the range of its value, or of each number of a tuple; an option that is none passes.
+    limits: ClassVar[Mapping[str, Limit]] = {}
     # Preset -> the options that it sets, such as "paper": the method as published. Declare it
     # beside the defaults, each number with the section of the paper that states it.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -86,6 +104,13 @@ class Config:
             value = checks.of_type(getattr(self, option.name), option.name, hints[option.name])
             object.__setattr__(self, option.name, value)
         checks.between(self.seed, "seed", 0)
+        for name, allowed in self.choices.items():
+            checks.one_of(getattr(self, name), name, allowed)
+        for name, limit in self.limits.items():
+            value = getattr(self, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None:
+                    checks.between(number, name, limit.low, limit.high, above=limit.above)
 
     @classmethod
     def need_option(cls, name: str) -> None:
@@ -110,9 +135,11 @@ class Config:
         checks.one_of(preset, "preset", ("default", *cls.presets))
         return cls.presets.get(preset, {})
 
-    def filled(self) -> Self:
-        """This config with every option that a preset decides set to its value."""
-        return self
+    def header(self) -> dict[str, Any]:
+        """The options as a file records them, without those that cannot change the result."""
+        return {
+            name: value for name, value in asdict(self).items() if name not in _RESULT_INDEPENDENT
+        }
 
 
 ConfigType = TypeVar("ConfigType", bound=Config)
@@ -132,8 +159,7 @@ class Method(Generic[ConfigType]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            cls.fit = _checked(cls.fit)  # type: ignore[method-assign]
+        cls.fit = _checked(inspect.unwrap(cls.fit), cls)  # type: ignore[method-assign]
 
     def __init__(self, config: ConfigType | None = None):
         self.config: ConfigType = self.Config() if config is None else config
@@ -153,8 +179,8 @@ class Method(Generic[ConfigType]):
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 
-def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
-    """`fit` with its arguments checked first, and with BLAS on one thread.
+def _checked(fit: Callable[..., Deformer], kind: type[Method]) -> Callable[..., Deformer]:
+    """The `fit` of a method with its arguments checked first, and with BLAS on one thread.
 
     Of a fit inside another fit, as of a candidate of `auto`, nothing is said.
     """
@@ -162,8 +188,8 @@ def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
     @functools.wraps(fit)
     def checked(self: Any, /, *arguments: Any, **options: Any) -> Deformer:
         if not isinstance(self, Method):
-            kind = fit.__qualname__.rpartition(".")[0]
-            raise InputError(f"fit: {kind} is a class; make an object of it: {kind}().fit(poses)")
+            name = kind.__qualname__
+            raise InputError(f"fit: {name} is a class; make an object of it: {name}().fit(poses)")
         check_fit(arguments, options, self.traits.asks_rig)
         poses = options.pop("poses", None) or arguments[0]
         with tasks.one_blas_thread():
@@ -200,7 +226,7 @@ def option_table(config_type: type[Config]) -> tuple[Option, ...]:
     """
     hints = typing.get_type_hints(config_type)
     meanings = _meanings(config_type)
-    defaults = config_type().filled()
+    defaults = config_type()
     return tuple(
         Option(
             field.name,
@@ -307,48 +333,6 @@ def _read(text: str, hint: Any, name: str) -> Any:
         return hint(text)
     except ValueError:
         raise InputError(f"{name}: expected {hint.__name__}, got {text!r}") from None
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The range of a number: at least `low`, at most `high`, greater than `above`."""
-
-    low: float | None = None
-    high: float | None = None
-    above: float | None = None
-
-
-AT_LEAST_ONE = Limit(low=1)
-NOT_NEGATIVE = Limit(low=0)
-POSITIVE = Limit(above=0)
-FRACTION = Limit(above=0, high=1)
-
-_RESULT_INDEPENDENT = ("checkpoint", "device")
-
-
-@dataclass(frozen=True)
-class CheckedConfig(Config):
-    """Checks its options against `choices` and `limits`; an option that is none passes."""
-
-    # Option -> the range of its value, or of each number of a tuple.
-    limits: ClassVar[Mapping[str, Limit]] = {}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        options = asdict(self.filled())
-        for name, allowed in self.choices.items():
-            checks.one_of(options[name], name, allowed)
-        for name, limit in self.limits.items():
-            value = options[name]
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None:
-                    checks.between(number, name, limit.low, limit.high, above=limit.above)
-
-    def header(self) -> dict[str, Any]:
-        """The options as a file records them, without those that cannot change the result."""
-        return {
-            name: value for name, value in asdict(self).items() if name not in _RESULT_INDEPENDENT
-        }
 
 
 def check_device(device: str) -> None:

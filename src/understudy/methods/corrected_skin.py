@@ -34,7 +34,7 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.core.deformer import STORAGES, Deformer
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import evenly
 from understudy.methods.base import AT_LEAST_ONE, Limit, Traits
 from understudy.methods.correctives.bounds import with_held_out_error
 from understudy.methods.correctives.components import find_groups
@@ -51,7 +51,6 @@ from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.methods.correctives.storage import COMPARED_POSES, stored
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 from understudy.training.held_out import clips_aside
 
 _LEAST_VERTICES = 16  # of a region, on average
@@ -124,10 +123,6 @@ class CorrectedSkin(SharingMethod[CorrectedSkinConfig]):
         },
     )
     Config = CorrectedSkinConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses` with bones, controls or both; `rig` selects the inputs."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, regions, components, inputs, networks, guard, 16 bits."""

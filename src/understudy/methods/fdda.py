@@ -34,9 +34,10 @@ Where it departs, and why:
 - Components come from 2,000 poses, not from all of them; a twentieth of the poses are kept out of
   training to measure the error.
 
-`--preset paper` undoes all of these. The paper does not state the number of epochs, the batch size
-or whether features are scaled; coefficients are scaled to unit size for training, and the preset
-ends before the constant learning rate makes networks diverge.
+`--preset paper` undoes all of these, but standardises: tanh saturates with translations in cm. The
+paper does not state the number of epochs, the batch size or whether features are scaled;
+coefficients are scaled to unit size for training, and the preset ends before the constant learning
+rate makes networks diverge.
 
 `notes/fdda.md` has the measurements behind these choices.
 """
@@ -50,7 +51,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.base import Limit, Traits
 from understudy.methods.correctives.components import find_groups
 from understudy.methods.correctives.config import SEAM_RINGS, CorrectivesConfig
@@ -60,7 +60,6 @@ from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.skins import RINGS, TAU, best_bone_skin
 from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class FddaConfig(CorrectivesConfig):
                          the paper uses 1.1 to 1.5
     features             varying (without the numbers of a bone that are constant) or all (12
                          numbers per bone, as in the paper)
-    standardise          bring each feature to mean 0 and size 1; false: as it is
     skin_rings           rings of edges over which the rigid skin blends at the borders of its
                          bones; 0: no blending, as in the paper
     seam_rings           rings of edges over which neighbouring networks are blended; 0: no
@@ -92,7 +90,6 @@ class FddaConfig(CorrectivesConfig):
             "basis_poses": None,  # 3.3.2: all poses of the training set
             "max_components": 300,  # 3.3.2: the error alone decides, and needs far fewer
             "features": "all",  # 3.2: 12 inputs per bone, the root is not one
-            "standardise": True,  # not mentioned; with translations in cm, tanh saturates
             "controls": "none",  # 5.1: deformations are a function of the skeleton
             "skin_rings": 0,  # 3.1.1: each vertex has a single bone
             "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
@@ -126,7 +123,6 @@ class FddaConfig(CorrectivesConfig):
     activation: str = "tanh"
     tau: float = TAU
     features: str = "varying"
-    standardise: bool = True
     input_poses: int = 5
     skin_rings: int = RINGS
     seam_rings: int = 3
@@ -134,7 +130,7 @@ class FddaConfig(CorrectivesConfig):
     @property
     def scaling(self) -> str:
         """How features are brought to a common size, as in `FeatureTable.of`."""
-        return "own" if self.standardise else "none"
+        return "own"
 
 
 class Fdda(SharingMethod[FddaConfig]):
@@ -148,10 +144,6 @@ class Fdda(SharingMethod[FddaConfig]):
         quick={"epochs": "40", "hidden": "32,32", "batch_size": "64"},
     )
     Config = FddaConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need a skeleton; `rig` selects inputs (`inputs`)."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, a region per bone, components, inputs, a network per region."""

@@ -74,6 +74,11 @@ def _check_poses(poses: Any) -> None:
     check_convention(poses)
 
 
+def is_sequence(poses: Poses) -> bool:
+    """Whether poses are a mesh sequence: neither bones nor controls say what moves them."""
+    return poses.skeleton is None and poses.controls is None
+
+
 def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
     """The poses without those that are far from all others, unless `keep_all`; they are named.
 
@@ -87,8 +92,7 @@ def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
     size = np.concatenate([np.ptp(block, axis=1).max(axis=1) for _, block in poses.pose_blocks()])
     usual = np.sort(size)[min(int(_USUAL * len(size)), len(size) - 2)]
     far = np.flatnonzero(size > _FAR * usual)
-    bare = poses.skeleton is None and poses.controls is None
-    keep_all = keep_all or bare or stored or len(size) < 3
+    keep_all = keep_all or is_sequence(poses) or stored or len(size) < 3
     for pose in far[:_NAMED].tolist():
         shape = poses.read_poses(pose, pose + 1)[0]
         vertex = int(np.abs(shape - np.median(shape, axis=0)).max(axis=1).argmax())

@@ -18,7 +18,9 @@ Departures:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,15 +30,13 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.skinning import dense_to_influences, float32_weights
-from understudy.methods.base import Config, Traits
+from understudy.methods.base import AT_LEAST_ONE, Config, Limit, Traits
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.skin_fitting.skin_weights import (
     NormalEquations,
     solve_dense,
 )
 from understudy.rigs.base import Rig
-from understudy.system import checks
-from understudy.system.progress import SILENT, Progress
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
 
@@ -49,15 +49,10 @@ class LbsConfig(Config):
     max_poses   fit on at most this many evenly spaced poses; none: on all
     """
 
+    limits: ClassVar[Mapping[str, Limit]] = {"influences": AT_LEAST_ONE, "max_poses": AT_LEAST_ONE}
+
     influences: int | None = 4
     max_poses: int | None = 2000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.influences is not None:
-            checks.between(self.influences, "influences", 1)
-        if self.max_poses is not None:
-            checks.between(self.max_poses, "max_poses", 1)
 
 
 class Lbs(SharingMethod[LbsConfig]):
@@ -66,10 +61,6 @@ class Lbs(SharingMethod[LbsConfig]):
     name = "lbs"
     traits = Traits(needs_bones=True)
     Config = LbsConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A linear skin with weights for every vertex; `poses` must have a skeleton."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """`fit` of poses about which something may be known."""
@@ -100,13 +91,9 @@ class Lbs(SharingMethod[LbsConfig]):
 
 def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[str, float]:
     """Errors on evenly spaced poses among the `chosen` (n,), in the mesh's unit."""
-    _, world_from_bone = poses.need_bones("lbs")
-    measured = chosen[evenly(len(chosen), _MEASURED_POSES)]
+    some = poses.take(chosen[evenly(len(chosen), _MEASURED_POSES)])
+    _, world_from_bone = some.need_bones("lbs")
     summary = ErrorSummary(height=poses.mesh.height)
-    for where, block in poses.pose_blocks(32):
-        inside = measured[(measured >= where.start) & (measured < where.stop)]
-        if len(inside):
-            summary.add(
-                block[inside - where.start], deformer.deform_reference(world_from_bone[inside])
-            )
+    for where, block in some.pose_blocks(32):
+        summary.add(block, deformer.deform_reference(world_from_bone[where]))
     return summary.figures()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
-# Products come first, then baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
     "auto": "auto.auto:Auto",
     "corrected_skin": "corrected_skin:CorrectedSkin",
@@ -30,12 +29,11 @@ _BUILT_IN = {
     "temporal": "decomposition.temporal:Temporal",
     "ssdr": "decomposition.ssdr:Ssdr",
     "two_layer": "sparse_skinning.two_layer:TwoLayer",
-    "local": "differential.local:Local",
 }
 
 
 def method_names() -> tuple[str, ...]:
-    """The built-in methods, products before baselines, then those of plug-ins."""
+    """The built-in methods, then those of plug-ins."""
     return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
 
 
@@ -67,8 +65,6 @@ def method_type(name: Literal["temporal"]) -> type[methods.Temporal]: ...
 def method_type(name: Literal["ssdr"]) -> type[methods.Ssdr]: ...
 @overload
 def method_type(name: Literal["two_layer"]) -> type[methods.TwoLayer]: ...
-@overload
-def method_type(name: Literal["local"]) -> type[methods.Local]: ...
 @overload
 def method_type(name: str) -> type[Method[Any]]: ...
 def method_type(name: str) -> type[Method[Any]]:

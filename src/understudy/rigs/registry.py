@@ -18,6 +18,13 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -186,7 +193,8 @@ def _file_module(where: str, text: str) -> ModuleType:
         raise InputError(f"{text}: there is no file {where}")
     # The same in every process, so that errors of the rig's own classes travel between them.
     name = f"{_MODULE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _Anew(name, str(path)) if path.suffix == ".py" else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise InputError(f"{text}: {where} cannot be imported; expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
@@ -198,6 +206,14 @@ def _file_module(where: str, text: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _Anew(SourceFileLoader):
+    """Compiles the file: what Python keeps compiled is told from an edit by second and size."""
+
+    def path_stats(self, path: Any) -> Any:
+        """Without these, Python neither looks for a compiled file nor writes one."""
+        raise OSError
 
 
 def _import_from(folder: Path) -> None:
@@ -214,6 +230,8 @@ def _import_from(folder: Path) -> None:
         of_another = any(file == o / f"{top}.py" or file.is_relative_to(o / top) for o in others)
         if of_another and ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
             del sys.modules[name]
+    kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Anew, SOURCE_SUFFIXES))
+    sys.path_importer_cache[str(folder)] = FileFinder(str(folder), *kinds)
     # After every installed module, before the folders of other rigs.
     paths = [str(other) for other in others]
     first = next((k for k, entry in enumerate(sys.path) if entry in paths), len(sys.path))

@@ -25,7 +25,8 @@ from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule
 
 _WRITE_EVERY_S = 30.0
-_VERSION = 2  # of the file and of the stacks; those of other versions are ignored
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of Adam, as torch calls them; SGD has none
+_VERSION = 3  # of the file and of the stacks; those of other versions are ignored
 
 Curves = list[list[list[float]]]  # of each epoch: training and validation losses of each stack
 
@@ -77,15 +78,13 @@ class Checkpoint:
             curves: Curves = about["curves"]
             if about["sum"] != _sum(curves, tensors) or not self._fits(tensors):
                 return []
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError, RecursionError):
             return []  # damaged: start again
         for number, (parameter, optimizer) in enumerate(self._parameters):
             parameter.data.copy_(tensors[f"weight.{number}"])
-            if f"step.{number}" in tensors:  # SGD has no state
+            if f"step.{number}" in tensors:
                 optimizer.state[parameter] = {
-                    "step": tensors[f"step.{number}"].to(parameter.device),
-                    "exp_avg": tensors[f"first.{number}"].to(parameter.device),
-                    "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
+                    name: tensors[f"{name}.{number}"].to(parameter.device) for name in _MOMENTS
                 }
         for number, tensor in enumerate(self._more):
             tensor.copy_(tensors[f"more.{number}"])
@@ -97,8 +96,8 @@ class Checkpoint:
         for number, (parameter, _) in enumerate(self._parameters):
             shapes[f"weight.{number}"] = parameter.shape
             if f"step.{number}" in tensors:
+                shapes |= {f"{name}.{number}": parameter.shape for name in _MOMENTS}
                 shapes[f"step.{number}"] = torch.Size()
-                shapes[f"first.{number}"] = shapes[f"second.{number}"] = parameter.shape
         return {name: tensor.shape for name, tensor in tensors.items()} == shapes
 
     def keep(self, curves: Curves, last: bool = False) -> None:
@@ -112,19 +111,13 @@ class Checkpoint:
         due = time.monotonic() - self._written > _WRITE_EVERY_S
         if self._parameters[0][0].device.type != "cpu" and not (due or last):
             return
-        tensors: dict[str, torch.Tensor] = {}
+        parts = {f"more.{number}": tensor for number, tensor in enumerate(self._more)}
         for number, (parameter, optimizer) in enumerate(self._parameters):
+            parts[f"weight.{number}"] = parameter.data
             state = optimizer.state[parameter]
-            parts = {"weight": parameter.data}
-            if "exp_avg" in state:
-                parts["step"] = state["step"]
-                parts["first"] = state["exp_avg"]
-                parts["second"] = state["exp_avg_sq"]
-            for name, part in parts.items():
-                tensors[f"{name}.{number}"] = part.detach().to("cpu", copy=True).contiguous()
-        for number, tensor in enumerate(self._more):
-            tensors[f"more.{number}"] = tensor.detach().to("cpu", copy=True).contiguous()
-        self._state = (curves, tensors)
+            parts |= {f"{name}.{number}": state[name] for name in _MOMENTS if name in state}
+        copied = lambda part: part.detach().to("cpu", copy=True).contiguous()
+        self._state = (curves, {name: copied(part) for name, part in parts.items()})
         if due:
             self.write()
 

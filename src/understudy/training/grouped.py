@@ -90,24 +90,17 @@ class Stack(torch.nn.Module):
             self.y[g, :, : task.targets.shape[1]] = (
                 torch.as_tensor(task.targets, device=device) / self.scale[g]
             )
-        self.loss_map = self._loss_map(tasks, device)
-        beyond = tasks[0].beyond
-        self.beyond = (
-            None if beyond is None else torch.as_tensor(beyond, device=device) / self.scale[0]
-        )
+        loss_map, beyond = tasks[0].loss_map, tasks[0].beyond
+        if loss_map is not None and len(tasks) > 1:
+            raise ValueError("a loss map needs a stack with a single network")
+        self.loss_map = self.beyond = None
+        if loss_map is not None:
+            self.loss_map = torch.as_tensor(loss_map.T, dtype=torch.float32, device=device)  # (P,Q)
+        if beyond is not None:
+            self.beyond = torch.as_tensor(beyond, device=device) / self.scale[0]
         self.output_width = widest_out if self.loss_map is None else self.loss_map.shape[1]
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
         self._initialise([widest_in, *hidden, widest_out], generator, device)
-
-    @staticmethod
-    def _loss_map(tasks: Sequence[GroupedTask], device: torch.device) -> torch.Tensor | None:
-        """(P,Q) the loss map of the only network of this stack; None: there is none."""
-        maps = [task.loss_map for task in tasks if task.loss_map is not None]
-        if not maps:
-            return None
-        if len(tasks) > 1:
-            raise ValueError("a loss map needs a stack with a single network")
-        return torch.as_tensor(maps[0].T, dtype=torch.float32, device=device)
 
     def _initialise(
         self, sizes: Sequence[int], generator: torch.Generator, device: torch.device

@@ -2,7 +2,7 @@
 
     validation_poses   some of a random sample: no network is trained on them
     clips_aside        whole clips of a recording, whose neighbouring frames are alike
-    held_out_blocks    every fifth of 25 blocks of time, to predict from the other four
+    held_out_blocks    blocks of time, to predict from the others
 
 `jobs.split` says what is held out of a fit as a whole.
 
@@ -18,18 +18,18 @@ import numpy as np
 from understudy.core.poses import Poses
 from understudy.training.schedule import Schedule
 
-_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
+_FIRST = 2  # block that is held out
 _FEWEST_FRAMES = 8
+_ROUNDING = 1e-5  # of the size of a number (at least 1): what varies less is still
 _ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
 
 
-def held_out_blocks(count: int) -> np.ndarray:
-    """(T,) bool: which of `count` poses are held out, in whole blocks of time.
+def held_out_blocks(count: int, blocks: int = 25, every: int = 5) -> np.ndarray:
+    """(T,) bool: which of `count` poses are held out: every so many of that many blocks of time.
 
     In an animation neighbouring frames are nearly equal.
     """
-    block = np.arange(count) * _BLOCKS // max(1, count)
-    return block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
+    return np.arange(count) * blocks // max(1, count) % every == _FIRST
 
 
 def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
@@ -65,25 +65,37 @@ def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
         # As few of the last clips as are enough, and never more than half of the poses.
         start = next((s for s in reversed(starts[1:]) if count - s >= wanted), starts[1])
         return none if count - start > count / 2 else np.arange(start, count)
-    if wanted < _FEWEST_FRAMES or not (poses.frame_rate is not None or in_motion(poses)):
+    if wanted < _FEWEST_FRAMES or not (poses.frame_rate or in_motion(_moved(poses))):
         return none
     return np.arange(count - int(np.ceil(wanted)), count)
 
 
-def in_motion(poses: Poses) -> bool:
-    """Whether neighbouring poses are much more alike than others, as frames of a motion are."""
-    parts = [
-        values.reshape(len(values), -1)
-        for values in (poses.world_from_bone, poses.controls)
-        if values is not None
-    ]
-    if not parts or poses.pose_count < 2 * _FEWEST_FRAMES:
-        return False
-    rows = np.concatenate(parts, axis=1)
-    rows = rows[:, np.ptp(rows, axis=0) > 0]
+def in_motion(rows: np.ndarray) -> bool:
+    """Whether rows (T,n) are frames of a motion: neighbours are much more alike than others.
+
+    Two rows are taken for a motion: nothing tells that they are random.
+
+    >>> in_motion(np.sin(np.arange(100)[:, None] / 10))
+    True
+    >>> in_motion(np.random.default_rng(0).normal(size=(100, 3)))
+    False
+    """
+    if len(rows) < 3:
+        return True
+    size = np.maximum(1, np.abs(rows).max(axis=0, initial=0))
+    rows = rows[:, np.ptp(rows, axis=0) > _ROUNDING * size]
     if not rows.shape[1]:
         return False
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     far = rows[np.random.default_rng(0).permutation(len(rows))]
     step = np.median(np.linalg.norm(np.diff(rows, axis=0), axis=1))
     return bool(step < _ALIKE * np.median(np.linalg.norm(rows - far, axis=1)))
+
+
+def _moved(poses: Poses) -> np.ndarray:
+    """What moves the poses: their bones and controls, (T,n)."""
+    parts = [np.zeros((poses.pose_count, 0))]
+    for values in (poses.world_from_bone, poses.controls):
+        if values is not None:
+            parts.append(values.reshape(len(values), -1))
+    return np.concatenate(parts, axis=1)

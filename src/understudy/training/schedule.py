@@ -14,48 +14,56 @@ _STEPS_PER_EPOCH, _LEAST_BATCH = 20, 16
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """How to train.
+class TrainingOptions:
+    """Options of everything that trains networks.
 
-    hidden               widths of the hidden layers
-    activation           tanh, relu or gelu
+    hidden               widths of the hidden layers of every network
+    activation           activation function of the hidden layers
     epochs               passes over the training poses
-    batch_size           poses per step
+    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
+    optimizer            adam, or sgd without momentum
     learning_rate        initial learning rate; SGD's decays as 1 / (1 + 1e-6 steps)
-    decay                of Adam's learning rate: cosine (to zero) or none (constant)
-    loss                 l2, l1, or mixed (their sum)
-    optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
-                         the differential paper)
-    target_scale         unit of the targets during training, which SGD depends on; None: each
-                         network's targets are brought to size 1
-    weight_decay         decoupled: each step shrinks the weights by learning_rate times this
-    validation_fraction  fraction of the poses that are kept out of training, to measure the error
-    patience             early stopping: training ends when no network has improved on the
-                         validation poses for this many epochs, and every network keeps the weights
-                         of its best epoch; None: all epochs, and the weights of the last
-    mirrored             the second half of the poses are mirror images of the first; a pose and its
-                         image are both training poses or both validation poses
-    added                that many poses at the end, which are always training poses
-    seed                 seed of the initial weights, the order of poses and the validation poses
-    device               cpu, cuda, cuda:N, or auto (a GPU where torch finds one)
+    decay                of Adam's learning rate: cosine (to zero) or none
+    weight_decay         weight decay of the optimizer; decoupled for adam
+    loss                 loss of the networks: l1, l2, or mixed (their sum)
+    patience             early stopping: training ends after this many epochs without an improvement
+                         on the validation poses, and every network keeps its best weights; none:
+                         all epochs
+    validation_fraction  fraction of the poses that are kept out of training, to measure errors
+    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     """
 
     hidden: tuple[int, ...] = (128, 128)
-    activation: str = "tanh"
-    epochs: int = 150
-    batch_size: int = 256
-    learning_rate: float = 0.005
-    decay: str = "cosine"
-    loss: str = "l2"
+    activation: str = "gelu"
+    epochs: int = 60
+    batch_size: int = 128
     optimizer: str = "adam"
-    target_scale: float | None = None
-    weight_decay: float = 0.0
-    validation_fraction: float = 0.05
+    learning_rate: float = 0.004
+    decay: str = "cosine"
+    weight_decay: float = 0.6
+    loss: str = "mixed"
     patience: int | None = None
+    validation_fraction: float = 0.05
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Schedule(TrainingOptions):
+    """How to train: the options, and what a fit knows.
+
+    target_scale  unit of the targets during training, which SGD depends on: its loss is the mean
+                  over outputs, as in the differential paper; None: each network's targets are
+                  brought to size 1
+    mirrored      the second half of the poses are mirror images of the first; a pose and its image
+                  are both training poses or both validation poses
+    added         that many poses at the end, which are always training poses
+    seed          seed of the initial weights, the order of poses and the validation poses
+    """
+
+    target_scale: float | None = None
     mirrored: bool = False
     added: int = 0
     seed: int = 0
-    device: str = "auto"
 
     @staticmethod
     def of(config: Any, **others: Any) -> Schedule:

@@ -103,7 +103,7 @@ def train_on_cluster(
         task,
         workers.gpus if gpu else 0,
     )
-    return _joined([_read_result(arrays) for arrays in found])
+    return _joined(found)
 
 
 class _Training:
@@ -149,18 +149,17 @@ def _unpacked(arrays: Arrays) -> list[GroupedTask]:
     return [GroupedTask(**found[g]) for g in sorted(found)]
 
 
-def _read_result(arrays: Arrays) -> TrainedStacks:
-    """What `_Training` returned."""
-    layers = sum(name.startswith("0.") for name in arrays) // 2
-    count = sum(name.endswith(".0.weight") for name in arrays)
-    net = lambda g, kind: [arrays[f"{g}.{layer}.{kind}"] for layer in range(layers)]
-    nets = [(net(g, "weight"), net(g, "bias")) for g in range(count)]
-    return TrainedStacks([nets], arrays["losses"], arrays["zero"])
-
-
-def _joined(parts: Sequence[TrainedStacks]) -> TrainedStacks:
+def _joined(parts: Sequence[Arrays]) -> TrainedStacks:
+    """What `_Training` returned for each stack."""
+    nets: list[list[Layers]] = []
+    for arrays in parts:
+        nets.append([])
+        layers = range(sum(name.startswith("0.") for name in arrays) // 2)
+        for g in range(sum(name.endswith(".0.weight") for name in arrays)):
+            weights = [arrays[f"{g}.{layer}.weight"] for layer in layers]
+            nets[-1].append((weights, [arrays[f"{g}.{layer}.bias"] for layer in layers]))
     return TrainedStacks(
-        [nets for part in parts for nets in part.nets],
-        np.concatenate([part.losses for part in parts], axis=2),
-        np.concatenate([part.zero for part in parts], axis=1),
+        nets,
+        np.concatenate([arrays["losses"] for arrays in parts], axis=2),
+        np.concatenate([arrays["zero"] for arrays in parts], axis=1),
     )

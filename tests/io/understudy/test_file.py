@@ -254,6 +254,18 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path, name):
             runtime.compiled.Model(path.read_bytes())
 
 
+def test_whole_numbers_have_at_most_1000_digits(tmp_path):
+    path = tmp_path / "long.understudy"
+    path.write_bytes(forged.forged(header={"provenance": {"a": 10**999, "b": -(10**999)}}))
+    assert Deformer.load(path).provenance["a"] == 10**999
+    path.write_bytes(forged.forged(header={"provenance": {"a": 10**1000}}))
+    with pytest.raises(FileError, match="too many digits"):
+        Deformer.load(path)
+    if runtime.compiled is not None:
+        with pytest.raises(ValueError, match="too many digits"):
+            runtime.compiled.Model(path.read_bytes())
+
+
 def test_steps_beyond_32_bits_are_refused():
     with pytest.raises(InputError, match="does not fit int32"):
         widened({"nets.inputs.steps": np.full(70000, 32767, np.int16)}, half=True)

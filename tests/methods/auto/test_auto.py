@@ -12,12 +12,11 @@ from understudy.methods.auto.candidates import Candidate, Candidates, candidates
 from understudy.methods.auto.fits import Lesson
 from understudy.methods.auto.sequences import (
     FAMILIES,
-    Prediction,
     sequence_candidates,
     walk_sequence,
 )
 from understudy.methods.auto.shrinking import Components
-from understudy.methods.auto.walk import default_walk, walk, worth_two_layers
+from understudy.methods.auto.walk import Walk, walk, worth_two_layers
 from understudy.methods.correctives.guard import mean_error
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
@@ -88,7 +87,7 @@ SKINS = [FakeFits.true(c.name) for c in CANDIDATES.skins]
 )
 def test_the_walk_finds_the_best_of_a_full_sweep_with_few_whole_fits(budget, cheap_factor):
     fits = FakeFits(cheap_factor=cheap_factor)
-    best = budget.best(walk(budget, CANDIDATES, fits))
+    best = budget.best(walk(Walk(budget, fits), CANDIDATES))
     # Levels are a factor of two apart: one is at most twice the cheapest, or has twice its error.
     assert budget.cost(best) <= 2.01 * budget.cost(budget.best(EVERYTHING))
     assert budget.excess(best) <= 1
@@ -98,7 +97,7 @@ def test_the_walk_finds_the_best_of_a_full_sweep_with_few_whole_fits(budget, che
 
 def test_a_budget_that_nothing_keeps_gives_the_nearest():
     budget = Budget(max_error=1e-6)
-    best = budget.best(walk(budget, CANDIDATES, FakeFits()))
+    best = budget.best(walk(Walk(budget, FakeFits()), CANDIDATES))
     assert best.name == f"level/{LEVELS - 1}"
     assert budget.excess(best) > 1
 
@@ -107,7 +106,7 @@ def test_another_method_is_fitted_for_an_error_that_no_level_keeps():
     other = Candidate(f"level/{LEVELS + 1}", "differential", {}, {})
     candidates = replace(CANDIDATES, others=(other,))
     for budget, wanted in ((Budget(max_error=0.5**LEVELS), True), (Budget(max_error=0.1), False)):
-        found = walk(budget, candidates, FakeFits())
+        found = walk(Walk(budget, FakeFits()), candidates)
         assert (other.name in [one.name for one in found]) == wanted
         assert budget.keeps(budget.best(found))
 
@@ -115,9 +114,9 @@ def test_another_method_is_fitted_for_an_error_that_no_level_keeps():
 def test_it_ends_when_the_time_is_over_and_still_has_a_result():
     budget = Budget(max_error=1e-3)
     fits = FakeFits(most=4)
-    assert budget.best(walk(budget, CANDIDATES, fits)).name == "skin/4"
+    assert budget.best(walk(Walk(budget, fits), CANDIDATES)).name == "skin/4"
     assert len(fits.asked) <= 5
-    assert walk(budget, Candidates((), None, CANDIDATES.levels), FakeFits(most=0))
+    assert walk(Walk(budget, FakeFits(most=0)), Candidates((), None, CANDIDATES.levels))
 
 
 def test_two_layers_are_tried_where_the_skin_is_all_that_lacks():
@@ -127,18 +126,18 @@ def test_two_layers_are_tried_where_the_skin_is_all_that_lacks():
     assert not worth_two_layers(Budget(max_error=1.7), SKINS)  # four influences do
     assert not worth_two_layers(Budget(max_error=0.5), SKINS)  # a skin does not
     assert not worth_two_layers(Budget(max_error=1.4, max_bytes=20), SKINS)
-    assert near.best(walk(near, CANDIDATES, FakeFits())).name == "layers/4"
+    assert near.best(walk(Walk(near, FakeFits()), CANDIDATES)).name == "layers/4"
     # Below the smallest level there is room for a skin alone.
     tight = Budget(max_bytes=45)
-    assert tight.best(walk(tight, CANDIDATES, FakeFits())).name == "layers/4"
+    assert tight.best(walk(Walk(tight, FakeFits()), CANDIDATES)).name == "layers/4"
 
 
 def test_without_a_budget_a_skin_without_visible_error_is_taken_else_the_default_size():
     one = Candidates(CANDIDATES.skins, CANDIDATES.layered, CANDIDATES.levels[3:4])
     exact, usual = Budget(max_error=3.0), Budget(max_error=1e-3)
-    assert exact.best(default_walk(exact, one, FakeFits())).name == "skin/2"
+    assert exact.best(walk(Walk(exact, FakeFits()), one)).name == "skin/2"
     fits = FakeFits()
-    assert default_walk(usual, one, fits)[-1].name == "level/3"
+    assert walk(Walk(usual, fits), one)[-1].name == "level/3"
     assert ("level/3", "cheap") not in fits.asked
 
 
@@ -179,7 +178,7 @@ def test_the_walk_over_sequences_is_near_the_best_with_few_fits(slope, spread, s
     values = sorted(one.error if kind == "error" else one.bytes for one in swept)
     limit = values[int(share * len(values))]
     budget = Budget(max_error=limit / 0.94) if kind == "error" else Budget(max_bytes=limit)
-    found = walk_sequence(budget, candidates, fits, Prediction(1000, 50))
+    found = walk_sequence(Walk(budget, fits), candidates, poses)
     best = budget.best(found)
     assert budget.keeps(best)
     assert budget.cost(best) <= 1.3 * budget.cost(budget.best(swept))
@@ -263,7 +262,7 @@ def test_a_mesh_sequence_gets_as_few_bones_as_the_error_allows(tube):
 
 def test_candidates_grow(sample):
     levels = candidates_of(sample, 0, None, None).levels
-    hidden = [int(c.options["hidden"].split(",")[0]) for c in levels]
+    hidden = [c.options["hidden"][0] for c in levels]
     assert hidden == sorted(hidden)
     assert len(candidates_of(sample, 0, None, 3).levels) == 3
 

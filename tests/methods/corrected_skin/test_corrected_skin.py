@@ -115,7 +115,7 @@ def test_a_recording_that_does_not_say_so_is_recognised(tube, sample):
     poses = tube.evaluate(np.repeat(tube.animation("wave")[0], 5, axis=0))
     assert poses.frame_rate is None
     assert clips_aside(poses, 0.1).size >= 8
-    assert not in_motion(sample)
+    assert not in_motion(sample.controls)
 
 
 @pytest.mark.slow

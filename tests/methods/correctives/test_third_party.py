@@ -18,7 +18,6 @@ from understudy.methods.correctives.stages import feature_table, make_deformer, 
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
-from understudy.system.progress import SILENT
 
 pytest.importorskip("torch")
 
@@ -45,9 +44,6 @@ class Slices(SharingMethod[SlicesConfig]):
     name = "slices"
     traits = Traits(needs_bones=True, asks_rig=True, needs_torch=True)
     Config = SlicesConfig
-
-    def fit(self, poses, *, rig=None, progress=SILENT) -> Deformer:
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts, rig=None) -> Deformer:
         skin = facts.skin("fitted", 2)

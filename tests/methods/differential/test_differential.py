@@ -7,14 +7,15 @@ from builders import linear_sheet, symmetric_mesh
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
 from understudy.methods.correctives.facts import PoseFacts
+from understudy.methods.correctives.regions import displacement_pivots
 from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.skins import (
     perturbed_skin,
     perturbed_transforms,
 )
+from understudy.methods.differential.anchors import even_anchors
 from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.differential import Differential, fold, train_model
-from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
@@ -22,6 +23,7 @@ from understudy.rigs.base import PerturbableRig
 from understudy.rigs.sampling import gaussian
 from understudy.runtime.reference import pose_features
 from understudy.system.progress import SILENT, Progress, Task
+from understudy_benchmarks.baselines.local import Local, LocalConfig
 from understudy_benchmarks.baselines.pca_regression import PcaRegression
 
 SMALL = {
@@ -84,7 +86,7 @@ def symmetric_sheet(count, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"weighing": "paper", "metric": "differential"}])
+@pytest.mark.parametrize("options", [{}, {"omega": 1.0, "metric": "differential"}])
 def test_folded_is_solved_on_the_face(options):
     face = load_rig("face")
     poses = face.evaluate(gaussian(face.controls, 90, seed=0))
@@ -118,7 +120,7 @@ def test_folded_is_solved_on_the_face(options):
     anchors = np.zeros((6, len(model.anchors.vertices), 3))
     outputs = np.concatenate(model.anchor_nets.outputs)
     anchors[:, model.anchors.moving] = predicted[:, outputs].reshape(6, -1, 3)
-    solved = model.weighted.reconstruction.solve(delta, anchors, offsets) + deformer.mean
+    solved = model.reconstruction.solve(delta, anchors, offsets) + deformer.mean
     apart = np.linalg.norm(
         deformer.displacements(unseen.world_from_bone, unseen.controls) - solved, axis=2
     )
@@ -165,8 +167,6 @@ def test_options_that_exclude_each_other_are_refused():
         LocalConfig(patience=3, validation_fraction=0)
     with pytest.raises(InputError, match="metric=differential"):
         DifferentialConfig(loss_space="vertices", regions=1)
-    with pytest.raises(InputError, match="the 2 entries of anchor_list, got 3"):
-        DifferentialConfig(anchor_list=(4, 9), omega=(1.0, 2.0, 3.0))
 
 
 def test_a_larger_omega_brings_its_anchor_nearer_to_what_its_network_predicts():
@@ -176,8 +176,7 @@ def test_a_larger_omega_brings_its_anchor_nearer_to_what_its_network_predicts():
     wrong[0, 1] = 5.0  # coordinates that contradict the anchors
     missed = []
     for omega in ((1.0, 1.0), (1.0, 30.0)):
-        config = DifferentialConfig(anchor_list=(0, 3), omega=omega)
-        weights = Weights(config.anchor_weight)
+        weights = Weights(np.array(omega))
         solved = Reconstruction(laplacian, np.array([0, 3]), weights).solve(wrong, target)
         missed.append(np.abs(solved[0, [0, 3]] - 1).max(axis=1))
     assert missed[1][1] < 0.1 * missed[0][1]
@@ -335,18 +334,18 @@ def test_anchors_choose_themselves_by_what_holds_the_mesh(sampled):
     anchors = lambda **options: (
         Differential(DifferentialConfig(**SMALL, **options)).fit(few).provenance["anchors"]
     )
-    assert anchors() == anchors(anchor_choice="pivot") != anchors(anchor_choice="random")
-    alone = {
-        choice: anchors(weighing="paper", anchor_choice=choice)
-        for choice in ("auto", "errors", "even", "pivot")
-    }
-    assert alone["auto"] == alone["errors"]
-    half = len(alone["even"]) // 2
-    assert alone["auto"][:half] == alone["even"][:half]
-    assert len({tuple(chosen) for chosen in alone.values()}) == 3
-    assert len(set(alone["auto"])) == len(alone["even"])
-    with pytest.raises(InputError, match="weighing=paper"):
-        DifferentialConfig(anchor_choice="errors")
+    sample = FitSession.of("differential", DifferentialConfig(**SMALL), PoseFacts(few), None)
+    moved, laplacian = sample.basis_sample()[1], Laplacian.of(few.mesh)
+    held, alone = anchors(), anchors(omega=1.0)
+    pivots = displacement_pivots(few.mesh, moved, len(held), laplacian.shell, 300)
+    assert held == pivots.tolist()
+    even = even_anchors(
+        laplacian.symmetric, np.linalg.norm(moved, axis=(0, 2)), laplacian.shell, len(held)
+    )
+    half = len(held) // 2
+    assert alone[:half] == even[:half].tolist()
+    assert len(set(alone)) == len(alone) == len(held)
+    assert alone != even.tolist()
 
 
 def test_mirror_images_of_recorded_poses_are_learned_too():

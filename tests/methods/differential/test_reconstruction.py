@@ -11,7 +11,6 @@ from understudy.methods.differential.anchors import (
     add_anchors_by_errors,
     checked_anchors,
     even_anchors,
-    random_anchors,
 )
 from understudy.methods.differential.folding import near_and_far
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
@@ -20,6 +19,7 @@ from understudy.methods.differential.subspace import (
     region_components,
     truncation_error,
 )
+from understudy_benchmarks.face_ablations import random_anchors
 
 
 @pytest.fixture(scope="module")

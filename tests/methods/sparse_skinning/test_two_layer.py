@@ -13,13 +13,7 @@ from understudy import Deformer, Mesh, Poses, Skin
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.methods.sparse_skinning.dense import Examples, dense_weights, mesh_adjacency
-from understudy.methods.sparse_skinning.factorization import (
-    Factors,
-    Limits,
-    Objective,
-    Scheme,
-    factorize,
-)
+from understudy.methods.sparse_skinning.factorization import Factors, Objective, factorize
 from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
 from understudy.system.errors import InputError
 from understudy_benchmarks.baselines.k_largest import KLargest
@@ -120,8 +114,10 @@ def test_the_error_never_rises_between_outer_iterations(dense, motion, kind, per
     factors = factorize(
         target,
         weights,
-        mesh_adjacency(dense.mesh),
-        Limits(atoms=40, per_atom=per_atom, kappa=0.2),
+        dense.mesh,
+        TwoLayerConfig(per_vertex=2, kappa=0.2, order="index", max_coefficient=None),
+        atoms=40,
+        per_atom=per_atom,
     )
     assert len(factors.history) > 10
     assert (np.diff(factors.history) <= 0).all()
@@ -388,9 +384,7 @@ def test_the_paper_preset_counts_and_bounds_nothing_that_the_paper_does_not(dens
     assert len(reduced.skin.virtual_weight) <= int(2 * dense.mesh.vertex_count / 7)
     assert len(reduced.skin.virtual_weight) > 0.9 * 2 * dense.mesh.vertex_count / 7
     assert reduced.skin.weight.shape[1] == 2
-    assert paper.scheme(100) == Scheme(
-        exact=False, keep_largest=True, reach=0, relocate=False, undo=False, every_shell=False
-    )
+    assert (paper.fairness(100), paper.max_coefficient) == (0, None)
     assert error(dense, reduced, motion) < 0.5 * error(dense, KLargest().reduce(dense), motion)
 
 

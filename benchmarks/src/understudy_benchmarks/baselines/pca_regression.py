@@ -28,7 +28,7 @@ from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     Method,
     Traits,
@@ -39,7 +39,7 @@ from understudy.methods.correctives.features import (
     CONTROLS,
     FeatureTable,
     constant_controls,
-    need_drivers,
+    need_bones_or_controls,
 )
 from understudy.methods.correctives.ridge import ridge_regression
 from understudy.methods.correctives.skins import SKINS
@@ -53,7 +53,7 @@ _BASIS_ERROR = 1e-4  # of the height
 
 
 @dataclass(frozen=True)
-class PcaRegressionConfig(CheckedConfig):
+class PcaRegressionConfig(Config):
     """Options of pca_regression.
 
     components    upper limit of principal components
@@ -102,7 +102,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
 
         rig  is perturbed to find skin weights
         """
-        need_drivers(self.name, poses)
+        need_bones_or_controls(self.name, poses)
         config, facts = self.config, PoseFacts(poses, progress)
         skin = None
         if poses.skeleton is not None:
@@ -121,8 +121,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
         if basis.shape[1]:
             weight, bias = ridge_regression(table.standard, coefficients, config.ridge)
             numbers = np.arange(basis.shape[1])
-            fold = table.standardisation.fold
-            nets.append(fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
+            nets.append(table.fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
             bases.append(Basis(np.arange(poses.vertex_count), basis, numbers))
         deformer = Deformer(
             mesh=poses.mesh,

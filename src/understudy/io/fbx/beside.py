@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 
 
@@ -23,7 +24,8 @@ def find_beside(path: Path, suffixes: Collection[str], *names: str) -> Path | No
         for sub in (f"{path.stem}_fpc", f"{path.stem}.fpc", f"{path.stem}.fbm", "textures", ""):
             tried.append(folder / sub / given.name)
     for candidate in tried:
-        inside = candidate.resolve()
-        if inside.is_relative_to(folder) and inside.is_file():
-            return inside
+        with suppress(OSError, ValueError):  # no file can have such a name
+            inside = candidate.resolve()
+            if inside.is_relative_to(folder) and inside.is_file():
+                return inside
     return None

@@ -10,6 +10,7 @@ shows its own files so.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,7 @@ class Bones:
     def __init__(self, scene: FbxScene, parts: list[Part]):
         self._scene, self._parts = scene, parts
         self._skin_nodes = {int(n) for part in parts if part.skin for n in part.skin.nodes}
+        self._skinned = self._nearest(self._skin_nodes)
         self._bones: list[_Bone] = []
         self._of_node: dict[int, list[int]] = {}
         self.notes: list[str] = []
@@ -122,9 +124,7 @@ class Bones:
 
     def _still(self, node: int) -> np.ndarray:
         """Return node_to_world (3,4) in the bind pose if the node hangs on a skin's bone."""
-        scene, above = self._scene, node
-        while above >= 0 and above not in self._skin_nodes:
-            above = int(scene.node_parent[above])
+        scene, above = self._scene, self._skinned[node]
         if above < 0:
             return scene.node_to_world[node]
         if np.isfinite(scene.bind_to_world[node]).all():
@@ -176,9 +176,9 @@ class Bones:
         if not scene.from_maya or _volume(geometry) <= _FLAT:
             return None
         node_from_rest = compose(geometry, inverse(place))
+        size = max(1.0, np.abs(place).max(), np.abs(apply(place, part.vertices)).max())
         for take in scene.takes or [scene.still()]:
             moved = compose(take.node_to_world[:, part.node], node_from_rest)
-            size = max(1.0, np.abs(place).max(), np.abs(apply(place, part.vertices)).max())
             if np.abs(moved - np.eye(3, 4)).max() > _SAME * size:
                 return _Carrier(part.node, node_from_rest)
         return None
@@ -217,7 +217,7 @@ class Bones:
             above = int(parents[node])
             while above > 0 and above not in seen:
                 seen.add(above)
-                if scene.moves([above]):
+                if scene.moves[above]:
                     wanted.add(above)
                 above = int(parents[above])
         old = self._bones
@@ -245,13 +245,16 @@ class Bones:
         first: dict[int, int] = {}
         for number, bone in enumerate(self._bones):
             first.setdefault(bone.node, number)
-        result = []
-        for bone in self._bones:
-            above = int(self._scene.node_parent[bone.node])
-            while above >= 0 and above not in first:
-                above = int(self._scene.node_parent[above])
-            result.append(first.get(above, -1))
-        return np.array(result, np.int32)
+        nearest = [-1, *self._nearest(first)]  # after what is above the root
+        above = [nearest[self._scene.node_parent[bone.node] + 1] for bone in self._bones]
+        return np.array([first.get(node, -1) for node in above], np.int32)
+
+    def _nearest(self, nodes: Collection[int]) -> list[int]:
+        """Return which of some nodes is nearest at or above each node, (N,); -1: none."""
+        found: list[int] = []
+        for node, above in enumerate(self._scene.node_parent.tolist()):  # parents come first
+            found.append(node if node in nodes else found[above] if above >= 0 else -1)
+        return found
 
     def _choose_blend(self, share: np.ndarray) -> None:
         """Set the blend of the skin: share (V,) of dual quaternion skinning."""

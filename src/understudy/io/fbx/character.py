@@ -73,7 +73,7 @@ def _chosen(parts: list[Part], names: Sequence[str], path: Path) -> list[Part]:
 
 def _assembled(scene: FbxScene, parts: list[Part], path: Path) -> Character:
     """Return the character of some parts."""
-    rigid = not any(part.skin for part in parts) and not scene.moves([p.node for p in parts])
+    rigid = not any(part.skin or scene.moves[part.node] for part in parts)
     bones = Bones(scene, parts)
     uv_sets = max((part.uv_sets for part in parts), key=len)
     looks, left_out = read_looks(scene, path, uv_sets)
@@ -175,11 +175,15 @@ def _shapes(
     columns: list[int] = []
     meshes: list[set[int]] = []  # of each shape found
     of_name: dict[str, list[int]] = {}
+    of_mesh: dict[int, list[int]] = {}
+    for number, part in enumerate(parts):
+        of_mesh.setdefault(part.mesh, []).append(number)
     always = np.concatenate([take.shape_weight for take in (*scene.takes, scene.still())])
     for number, shape in enumerate(scene.shapes()):
-        users = [i for i, part in enumerate(parts) if part.mesh == shape.mesh]
+        users = of_mesh.get(shape.mesh, [])
         if not users:
             continue
+        scene.budget.take(_SHAPE * len(users), "blend shapes")
         # Shapes of several objects with the same name and weights are one.
         same = next(
             (
@@ -191,7 +195,7 @@ def _shapes(
             None,
         )
         if same is None:
-            scene.budget.take(_SHAPE + 48 * count, "blend shapes")
+            scene.budget.take(48 * count, "blend shapes")
             of_name[shape.name].append(len(found))
             found.append((shape.name, np.zeros((count, 3))))
             columns.append(number)

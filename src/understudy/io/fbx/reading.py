@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from understudy.core.character import Character
-from understudy.io.budget import Budget
+from understudy.io.budget import SMALL_FILE, Budget
 from understudy.io.fbx.character import FbxScene, make_character
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.npz import array_names, read_arrays
@@ -31,7 +31,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 _WRONG_FILE = 3  # exit code of the worker for a file that it cannot read
 # Of processor time; by the clock four times that, because others use the machine too.
 _SECONDS = 12
-_SECONDS_PER_BYTE = 1e-5
+_SECONDS_PER_BYTE = 1e-5  # beyond a small file
 _LIBRARIES = 200 << 20  # bytes of address space that Python, NumPy and ufbx take
 
 
@@ -62,7 +62,7 @@ def read_scene(path: Path, takes: Sequence[str], frame_rate: float | None) -> Fb
     """Return the arrays of an FBX file, as `understudy.io.fbx.worker` writes them."""
     size = byte_count(path)
     budget = Budget(path, size)
-    seconds = _SECONDS + int(_SECONDS_PER_BYTE * size)
+    seconds = _SECONDS + int(_SECONDS_PER_BYTE * max(0, size - SMALL_FILE))
     with tempfile.TemporaryDirectory(prefix="understudy-fbx-") as folder:
         target = Path(folder) / "scene.npz"
         request = {

@@ -180,14 +180,15 @@ class FbxScene:
             found.append(Shape(name, entry["mesh"], vertices, offsets))
         return found
 
-    def moves(self, nodes: list[int]) -> bool:
-        """Return whether one of the nodes is, in a take, elsewhere than without animation."""
-        still = self.node_to_world[nodes]
-        size = max(float(np.abs(still).max(initial=0)), 1e-30)
-        return any(
-            float(np.abs(take.node_to_world[:, nodes] - still).max(initial=0)) > 1e-9 * size
-            for take in self.takes
-        )
+    @cached_property
+    def moves(self) -> np.ndarray:
+        """Whether each node (N,) is, in a take, elsewhere than without animation."""
+        size = np.maximum(np.abs(self.node_to_world).max(axis=(1, 2)), 1e-30)
+        found = np.zeros(len(size), bool)
+        for take in self.takes:
+            apart = np.abs(take.node_to_world - self.node_to_world).max(axis=(0, 2, 3), initial=0)
+            found |= apart > 1e-9 * size
+        return found
 
     def _take(self, number: int, name: str) -> Take:
         sampled = self.arrays[f"take{number}_node_to_world"]

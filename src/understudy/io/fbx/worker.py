@@ -70,14 +70,14 @@ def main(request):
         refuse_damage(kept(scene.metadata))
         arrays, header = read_scene(scene)
         read_takes(scene, request, arrays, header)
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         need_room(arrays, request)
     except (ufbx.UfbxError, FileProblem, MemoryError) as problem:
-        text = str(problem) or type(problem).__name__
+        text = str(problem) or "it needs too much memory for its size"
         if text == "Failed to load":  # all that ufbx says of a broken structure
             text = "its structure is broken: the file is damaged or incomplete"
         print(text.splitlines()[0], file=sys.stderr, flush=True)
         return _WRONG_FILE
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with open(request["target"], "wb") as file:
         np.savez(file, **arrays)
     return 0
@@ -333,11 +333,12 @@ def read_takes(scene, request, arrays, header):
         if not (np.isfinite([first, last]).all() and abs(first) < 2**31 and abs(last) < 2**31):
             raise FileProblem(f"the take {stack.name!r} lasts from {begin:g} s to {end:g} s")
         count = int(max(last - first, 0)) + 1
-        budget -= count * max(1, len(nodes))
+        shapes = len(header["shapes"])
+        budget -= count * (len(nodes) + shapes // 12 + 1)  # a transform is twelve numbers
         if budget < 0:
             raise FileProblem(
                 f"the take {stack.name!r} lasts from {begin:g} s to {end:g} s, {count} frames of "
-                f"{len(nodes)} nodes: too much to sample"
+                f"{len(nodes)} nodes and {shapes} shapes: too much to sample"
             )
         number = len(header["takes"])
         moved, weights = sample(scene, stack, (first + np.arange(count)) / rate, nodes, header)

@@ -75,9 +75,7 @@ def read_gltf(
     options  `clips`, `meshes` and `frame_rate` say what to read
     """
     document = read_document(path)
-    # Extreme numbers overflow; what comes of them is checked where it is used.
-    with np.errstate(all="ignore"):
-        return _read(document, Path(path), options)
+    return _read(document, Path(path), options)
 
 
 def _read(document: Document, path: Path, options: ReadOptions) -> Character:

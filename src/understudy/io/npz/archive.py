@@ -71,7 +71,7 @@ def read_arrays(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarr
     """
     with _opened(path) as archive:
         budget = Budget(path, Path(path).stat().st_size, _PER_BYTE)
-        members = _members(archive)
+        members, wanted = _members(archive), set(wanted)
         return {
             name: _read_array(archive, info, name, budget)
             for name, info in members.items()

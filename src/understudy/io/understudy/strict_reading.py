@@ -18,13 +18,15 @@ from understudy.system import checks
 from understudy.system.errors import InputError
 
 _MOST_NESTED = 64
+_MOST_DIGITS = 1000  # of a whole number; Python has a limit of its own, which can be set
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_archive_header(data: bytes) -> dict[str, Any]:
     """Return the JSON object at the start of a safetensors file, in which no name is repeated."""
     length = int.from_bytes(data[:8], "little")
-    found = json.loads(data[8 : 8 + length], object_pairs_hook=without_repeats)
+    text = data[8 : 8 + length]
+    found = json.loads(text, object_pairs_hook=without_repeats, parse_int=_whole)
     if not isinstance(found, dict):
         raise InputError("the header is not a JSON object")
     return found
@@ -118,6 +120,8 @@ def _refused_constant(name: str) -> Any:
 
 def _whole(digits: str) -> int | float:
     """Return a number without fraction; -0 counts as one with a fraction, as in C++."""
+    if len(digits.lstrip("-")) > _MOST_DIGITS:
+        raise InputError("a number in its JSON has too many digits")
     return -0.0 if digits == "-0" else int(digits)
 
 

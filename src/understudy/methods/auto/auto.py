@@ -7,39 +7,39 @@ clips of a recording, takes no part in any fit and measures all of them. The res
 deformers that were measured; it is not fitted again.
 
 Without a budget the result has no visible error, or else is what the method that suits the poses
-makes of all of them with its default options (`default_walk`).
+makes of all of them with its default options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.auto.budget import Budget, Measured, bytes_of, seconds_of
-from understudy.methods.auto.candidates import Maker, candidates_of
-from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
-from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
-from understudy.methods.auto.walk import default_walk, walk
+from understudy.methods.auto.candidates import candidates_of
+from understudy.methods.auto.fits import Lesson, MeasuredFits
+from understudy.methods.auto.sequences import sequence_candidates, walk_sequence
+from understudy.methods.auto.walk import Walk, walk
 from understudy.methods.base import (
     AT_LEAST_ONE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     Method,
     Traits,
     check_device,
 )
 from understudy.methods.character_deformer import deformer_of_skin, is_exact
+from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)
-class AutoConfig(CheckedConfig):
+class AutoConfig(Config):
     """Options of auto.
 
     max_error   largest mean error on held-out poses: a length (0.5mm), a share of the height
@@ -103,13 +103,17 @@ class Auto(Method[AutoConfig]):
         config = self.config
         given = Budget.of(poses.mesh, config.max_error, config.max_ms, config.max_bytes)
         budget = Budget.unseen(poses.mesh) if given is None else given
-        kept = None if config.checkpoint is None else Path(config.checkpoint)
-        seconds = None if config.time is None else seconds_of(config.time)
-        driven = poses.skeleton is not None or poses.controls is not None
-        whole = given is None and driven
+        whole = given is None and not is_sequence(poses)
         lesson = Lesson.of_all(poses, config.seed) if whole else Lesson.of(poses, config.seed)
-        settings = Settings(seconds, kept, config.device, config.storage)
-        fits = MeasuredFits(lesson, rig, progress, settings)
+        fits = MeasuredFits(
+            lesson,
+            rig,
+            progress,
+            seconds=None if config.time is None else seconds_of(config.time),
+            kept=config.checkpoint,
+            device=config.device,
+            storage=config.storage,
+        )
         unit = poses.mesh.unit
 
         def show(found: list[Measured]) -> None:
@@ -121,20 +125,16 @@ class Auto(Method[AutoConfig]):
             progress.say("The weights of the file are exact, so nothing is fitted.")
             return with_budget(skin, budget, [own], own)
         fits.prepare()
-        if not driven:
-            found = walk_sequence(
-                budget,
-                sequence_candidates(poses, config.seed, config.levels),
-                fits,
-                Prediction(poses.vertex_count, poses.pose_count),
-                show,
-            )
-        elif whole:
-            maker = Maker(poses, config.seed, config.epochs)
-            found = default_walk(budget, maker.default_candidates(), fits, show, own)
+        run = Walk(budget, fits, show, own)
+        if is_sequence(poses):
+            sequences = sequence_candidates(poses, config.seed, config.levels)
+            found = walk_sequence(run, sequences, poses)
+        elif whole and run.kept:  # by the weights of the source
+            found = run.found
         else:
-            candidates = candidates_of(poses, config.seed, config.epochs, config.levels)
-            found = walk(budget, candidates, fits, show, own)
+            found = walk(
+                run, candidates_of(poses, config.seed, config.epochs, config.levels, whole)
+            )
         visible = whole and not any(budget.keeps(one) for one in found)
         best = min(found, key=lambda one: one.error) if visible else budget.best(found)
         progress.say(default_verdict(best, budget) if whole else verdict(best, budget, unit))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from understudy.core.poses import Poses
 from understudy.methods.corrected_skin import CorrectedSkinConfig
@@ -38,7 +39,9 @@ _WITH_BONES = (24, 48), 1.0  # where there are bones too
 _EPOCHS = 100
 # A cheap fit has this share of the poses and of the epochs, but not fewer than these.
 _CHEAP_SHARE, _CHEAP_POSES, _CHEAP_EPOCHS = 0.25, 150, 8
-_CHEAP_INPUT_POSES = "2"
+_CHEAP_INPUT_POSES = 2
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,14 @@ class Candidate:
 
     name     for tables
     method   its registered name
-    options  as for `--set`
+    options  of its config
     cheap    options of a cheap fit, which replace some of these; None: the fit itself is cheap
     """
 
     name: str
     method: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    cheap: Mapping[str, str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cheap: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ class Candidates:
     """What `auto` chooses from.
 
     skins    quick fits, which are all made, most influences first
-    wide     a skin of more influences, where those do not keep the budget; None: no more bones
     layered  a skin of two layers, for skins that need many influences; None: there are no bones
     levels   costly fits, from small to large
     others   costlier fits, for an error that no level keeps
+    wide     a skin of more influences, where those do not keep the budget; None: no more bones
     """
 
     skins: tuple[Candidate, ...]
@@ -75,26 +78,31 @@ class Candidates:
     wide: Candidate | None = None
 
 
-def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | None) -> Candidates:
+def candidates_of(
+    poses: Poses, seed: int, epochs: int | None, levels: int | None, usual: bool = False
+) -> Candidates:
     """The candidates for poses with bones, or with controls alone.
 
     epochs  of networks; None: as many as suit
     levels  upper limit of their number; None: all
+    usual   the only level is the method that suits the poses with its default options
     """
     maker = Maker(poses, seed, epochs)
-    if poses.skeleton is None:
-        found = [
-            maker.differential(f"differential/{number}", *size)
-            for number, size in enumerate(DIFFERENTIAL, 1)
-        ]
-        return Candidates((), None, _few(tuple(found), levels))
-    found = [
-        maker.corrected(f"corrected_skin/{number}", *size)
-        for number, size in enumerate(CORRECTED, 1)
-    ]
+    skeleton = poses.skeleton
+    if usual:
+        found = [maker.usual("differential" if skeleton is None else "corrected_skin")]
+    elif skeleton is None:
+        found = [maker.differential(f"differential/{n}", *s) for n, s in enumerate(DIFFERENTIAL, 1)]
+    else:
+        found = [maker.corrected(f"corrected_skin/{n}", *s) for n, s in enumerate(CORRECTED, 1)]
+    chosen = few(tuple(found), levels)
+    if skeleton is None:
+        return Candidates((), None, chosen)
     skins = tuple(maker.skin(k) for k in SKIN_INFLUENCES)
-    others = (maker.differential("differential/bones", *_WITH_BONES),)
-    return Candidates(skins, maker.layered(), _few(tuple(found), levels), others, maker.wide())
+    others = () if usual else (maker.differential("differential/bones", *_WITH_BONES),)
+    more = skeleton.bone_count > max(SKIN_INFLUENCES)
+    wide = maker.skin(_MOST_INFLUENCES) if more else None
+    return Candidates(skins, maker.layered(), chosen, others, wide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,38 +113,21 @@ class Maker:
     seed: int
     epochs: int | None = None
 
-    def default_candidates(self) -> Candidates:
-        """Skins, and the method that suits the poses with its default options."""
-        method = "differential" if self.poses.skeleton is None else "corrected_skin"
-        options = {"seed": str(self.seed)}
-        if self.epochs is not None:
-            options["epochs"] = str(self.epochs)
-            if method == "differential":
-                options["anchor_epochs"] = options["epochs"]
-        level = Candidate(method, method, options)
-        if self.poses.skeleton is None:
-            return Candidates((), None, (level,))
-        skins = tuple(self.skin(k) for k in SKIN_INFLUENCES)
-        return Candidates(skins, self.layered(), (level,), wide=self.wide())
-
     def skin(self, influences: int) -> Candidate:
         """Fitted skinning."""
-        options = {"influences": str(influences), "max_poses": str(SKIN_POSES)}
-        return Candidate(f"lbs/{influences}", "lbs", {"seed": str(self.seed), **options})
-
-    def wide(self) -> Candidate | None:
-        """Fitted skinning by more influences; None where no more bones are there."""
-        skeleton = self.poses.skeleton
-        if skeleton is None or skeleton.bone_count <= max(SKIN_INFLUENCES):
-            return None
-        return self.skin(_MOST_INFLUENCES)
+        options = {"seed": self.seed, "influences": influences, "max_poses": SKIN_POSES}
+        return Candidate(f"lbs/{influences}", "lbs", options)
 
     def layered(self) -> Candidate:
         """Fitted skinning by all bones, as two sparse layers."""
-        return Candidate("two_layer/4", "two_layer", {"seed": str(self.seed), "finish": "8"})
+        return Candidate("two_layer/4", "two_layer", {"seed": self.seed, "finish": 8})
+
+    def usual(self, method: str) -> Candidate:
+        """A method with its default options."""
+        return Candidate(method, method, {"seed": self.seed, **_trained(method, self.epochs)})
 
     def corrected(
-        self, name: str, shape: tuple[int, int, int], error: float, **options: str
+        self, name: str, shape: tuple[int, int, int], error: float, **options: Any
     ) -> Candidate:
         """`corrected_skin` of a size.
 
@@ -146,55 +137,52 @@ class Maker:
         regions, networks, hidden = shape
         most = max(1, self.poses.vertex_count // 16)
         chosen = {
-            **self._base(),
-            "regions": str(min(regions, most)),
-            "networks": str(min(networks, most)),
-            "hidden": f"{hidden},{hidden}",
-            "basis_error": f"{error * CorrectedSkinConfig.basis_share * self._height:.6g}",
+            "regions": min(regions, most),
+            "networks": min(networks, most),
+            "hidden": (hidden, hidden),
+            "basis_error": error * CorrectedSkinConfig.basis_share * self._height,
             **options,
         }
-        cheap = {"guard": "false", "input_poses": _CHEAP_INPUT_POSES}
-        return Candidate(name, "corrected_skin", chosen, {**self._cheap_epochs(), **cheap})
+        cheap = {"guard": False, "input_poses": _CHEAP_INPUT_POSES}
+        return self.trained(name, "corrected_skin", chosen, cheap)
 
-    def differential(
-        self, name: str, shape: tuple[int, int], error: float, **options: str
-    ) -> Candidate:
+    def differential(self, name: str, shape: tuple[int, int], error: float) -> Candidate:
         """`differential` of a size.
 
         shape  regions and hidden width
         error  of the basis, in units of the default
         """
         regions, hidden = shape
-        base, cheap = self._base(), self._cheap_epochs()
-        base["anchor_epochs"], cheap["anchor_epochs"] = base["epochs"], cheap["epochs"]
         chosen = {
-            **base,
-            "regions": str(regions),
-            "hidden": f"{hidden},{hidden}",
-            "anchor_hidden": f"{hidden // 2},{hidden // 2}",
-            "basis_error": f"{error * DifferentialConfig.basis_share * self._height:.6g}",
-            **options,
+            "regions": regions,
+            "hidden": (hidden, hidden),
+            "anchor_hidden": (hidden // 2, hidden // 2),
+            "basis_error": error * DifferentialConfig.basis_share * self._height,
         }
-        return Candidate(name, "differential", chosen, cheap)
+        return self.trained(name, "differential", chosen)
 
-    def plain(self, name: str, method: str, **options: str) -> Candidate:
-        """Another method that trains networks, with its default size."""
-        return Candidate(name, method, {**self._base(), **options}, self._cheap_epochs())
+    def trained(
+        self,
+        name: str,
+        method: str,
+        options: Mapping[str, Any] | None = None,
+        cheap: Mapping[str, Any] | None = None,
+    ) -> Candidate:
+        """A method that trains networks; a cheap fit has fewer epochs."""
+        epochs = _EPOCHS if self.epochs is None else self.epochs
+        fewer = max(min(_CHEAP_EPOCHS, epochs), round(_CHEAP_SHARE * epochs))
+        whole = {"seed": self.seed, **_trained(method, epochs), **(options or {})}
+        return Candidate(name, method, whole, {**_trained(method, fewer), **(cheap or {})})
 
     @property
     def _height(self) -> float:
         return self.poses.mesh.height or 1.0
 
-    def _base(self) -> dict[str, str]:
-        return {"seed": str(self.seed), "epochs": str(self._epochs)}
 
-    @property
-    def _epochs(self) -> int:
-        return _EPOCHS if self.epochs is None else self.epochs
-
-    def _cheap_epochs(self) -> dict[str, str]:
-        least = min(_CHEAP_EPOCHS, self._epochs)
-        return {"epochs": str(max(least, round(_CHEAP_SHARE * self._epochs)))}
+def _trained(method: str, epochs: int | None) -> dict[str, int]:
+    """The options of a method that say how many epochs its networks are trained; None: none."""
+    names = ("epochs", "anchor_epochs") if method == "differential" else ("epochs",)
+    return {} if epochs is None else dict.fromkeys(names, epochs)
 
 
 def cheap_pose_count(pose_count: int) -> int:
@@ -206,8 +194,8 @@ def cheap_pose_count(pose_count: int) -> int:
     return min(pose_count, max(_CHEAP_POSES, round(_CHEAP_SHARE * pose_count)))
 
 
-def _few(found: tuple[Candidate, ...], most: int | None) -> tuple[Candidate, ...]:
-    """At most `most` candidates, evenly spaced, with the first and the last."""
+def few(found: tuple[Item, ...], most: int | None) -> tuple[Item, ...]:
+    """At most `most` of some, evenly spaced, with the first and the last; one is in the middle."""
     if most is None or len(found) <= most:
         return found
     if most == 1:

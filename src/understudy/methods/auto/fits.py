@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +22,10 @@ from understudy.io.atomic_write import atomic_write
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
 from understudy.methods.auto.shrinking import Components
-from understudy.methods.base import config_from_text
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.correctives.guard import mean_error
-from understudy.methods.correctives.storage import compact, decides_storage, in_16_bits
+from understudy.methods.correctives.storage import decides_storage, in_16_bits, stored
+from understudy.methods.fit_arguments import is_sequence
 from understudy.methods.registry import method_type
 from understudy.rigs.base import Rig
 from understudy.runtime.timing import pose_ms
@@ -54,7 +55,7 @@ class Lesson:
         A mesh sequence is measured on itself: its bones exist in its own frames alone.
         """
         count = poses.pose_count
-        if (poses.skeleton is None and poses.controls is None) or count < _FEWEST:
+        if is_sequence(poses) or count < _FEWEST:
             return Lesson(poses, poses)
         aside = clips_aside(poses, _HELD_OUT)
         if not len(aside):
@@ -78,41 +79,35 @@ def _taken(poses: Poses, chosen: np.ndarray) -> Poses:
     return poses.take(chosen)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to fit.
-
-    seconds   after which no further fit should begin; None: no limit
-    kept      start of the names of files of finished fits; None: none are kept
-    device    of training
-    storage   auto: 16 bits where that does not change the error; float32
-    """
-
-    seconds: float | None = None
-    kept: Path | None = None
-    device: str = "auto"
-    storage: str = "auto"
-
-
 class MeasuredFits:
     """Fits each candidate once, in memory, and in files where a run may be interrupted.
 
-    lesson    what to fit and to measure on
-    rig       the live rig, or None
-    settings  how to fit
+    lesson   what to fit and to measure on
+    rig      the live rig, or None
+    seconds  after which no further fit should begin; None: no limit
+    kept     start of the names of files of finished fits; None: none are kept
+    device   of training
+    storage  auto: 16 bits where that does not change the error; float32
     """
 
     def __init__(
-        self, lesson: Lesson, rig: Rig | None, progress: Progress, settings: Settings | None = None
+        self,
+        lesson: Lesson,
+        rig: Rig | None,
+        progress: Progress,
+        *,
+        seconds: float | None = None,
+        kept: str | None = None,
+        device: str = "auto",
+        storage: str = "auto",
     ):
         self._lesson, self._rig, self._progress = lesson, rig, progress
         self._facts = PoseFacts(lesson.fit, progress)
-        self._settings = settings or Settings()
-        seconds = self._settings.seconds
+        self._kept, self._device, self._storage = kept, device, storage
         self._end = None if seconds is None else time.monotonic() + seconds
         self._made: dict[tuple[str, bool], tuple[Measured, Deformer]] = {}
         self._components: dict[str, Components] = {}
-        self._data = "" if self._settings.kept is None else fingerprint(content_of(lesson.fit))
+        self._data = "" if kept is None else fingerprint(content_of(lesson.fit))
         self._controls: str | None = None
 
     @property
@@ -170,21 +165,27 @@ class MeasuredFits:
         if candidate.name not in self._components:
             self._components[candidate.name] = Components.of(deformer, self._lesson.fit)
         components = self._components[candidate.name]
-        if self._settings.storage == "auto":
-            deformer = in_16_bits(deformer)
-        found = measured
-        if deformer.storage != self._made[candidate.name, False][1].storage:
-            found = self._measured(candidate.name, deformer)
-        least = self._least_left_out(deformer, components, budget)
-        best = least, found if not least else self._without(candidate, deformer, components, least)
+        known = {0: measured}
+        if self._storage == "auto" and (small := in_16_bits(deformer)) is not deformer:
+            deformer, known = small, {}
+
+        def without(number: int) -> Measured:
+            if number not in known:
+                smaller = components.without(deformer, number)
+                known[number] = self._measured(candidate.name, smaller)
+            return known[number]
+
+        number = self._least_left_out(deformer, components, budget)
         limit = budget.error_limit
-        if limit is not None and best[1].error < limit:
-            best = self._most_left_out(candidate, deformer, components, best, limit)
-        number, result = best
-        name = f"{candidate.name}-{components.count - number}of{components.count}"
-        result = replace(result, name=name, seconds=time.process_time() - start)
-        result = replace(result, kept_share=1 - number / max(1, components.count))
-        self._made[name, False] = result, components.without(deformer, number)
+        if limit is not None and without(number).error < limit:
+            number = _most_left_out(without, components, number, limit)
+        result = replace(
+            without(number),
+            name=f"{candidate.name}-{components.count - number}of{components.count}",
+            seconds=time.process_time() - start,
+            kept_share=1 - number / max(1, components.count),
+        )
+        self._made[result.name, False] = result, components.without(deformer, number)
         return result
 
     def _least_left_out(self, deformer: Deformer, components: Components, budget: Budget) -> int:
@@ -204,42 +205,6 @@ class MeasuredFits:
             middle = (low + high) // 2
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high
-
-    def _most_left_out(
-        self,
-        candidate: Candidate,
-        deformer: Deformer,
-        components: Components,
-        start: tuple[int, Measured],
-        limit: float,
-    ) -> tuple[int, Measured]:
-        """The largest number of components to leave out, with an error of at most `limit`.
-
-        The error is sqrt(e^2 + (k d)^2), with d the distance that the vertices move; k is found.
-        """
-        first, best = start[1].error, start
-        factor = 1.0
-        too_many = components.count + 1
-        for _ in range(_SEARCH_STEPS):
-            distance = float(np.sqrt(limit**2 - first**2)) / factor
-            number = min(components.number_within(distance), too_many - 1)
-            if number <= best[0]:
-                break
-            tried = self._without(candidate, deformer, components, number)
-            if tried.error <= limit:
-                best = number, tried
-            else:
-                too_many = number
-            moved = float(np.sqrt(components.moved[components.order[:number]].sum()))
-            if not moved or tried.error <= first:
-                break
-            factor = float(np.sqrt(tried.error**2 - first**2)) / moved * 1.02
-        return best
-
-    def _without(
-        self, candidate: Candidate, deformer: Deformer, components: Components, number: int
-    ) -> Measured:
-        return self._measured(candidate.name, components.without(deformer, number))
 
     def _measured(self, name: str, deformer: Deformer) -> Measured:
         ms = pose_ms(deformer, self._lesson.held_out)
@@ -262,21 +227,21 @@ class MeasuredFits:
             if "controls" in names and self._controls is not None:
                 options.setdefault("controls", self._controls)
         if "device" in names:
-            options["device"] = self._settings.device
-        if decides_storage(kind) and self._settings.storage != "auto":
-            options["storage"] = self._settings.storage
+            options["device"] = self._device
+        if decides_storage(kind):
+            options["storage"] = self._storage
         file = self._file(candidate, cheap)
         if file is not None and "checkpoint" in names:
             options["checkpoint"] = f"{file}.training"
         self._progress.say(f"{candidate.name}{' (cheap)' if cheap else ''}")
         start = time.process_time()
-        method = kind(config_from_text(kind.Config, options))
+        method = kind(kind.Config(**options))
         if isinstance(method, SharingMethod):
             deformer = method.fit_facts(known, self._rig)
         else:
             deformer = method.fit(known.poses, rig=self._rig, progress=self._progress)
-        if not decides_storage(kind) and self._settings.storage == "auto":
-            deformer = compact(deformer, known.poses)
+        if not decides_storage(kind):
+            deformer = stored(deformer, self._storage, known.poses)
         measured = self._measured(candidate.name, deformer)
         measured = replace(measured, seconds=time.process_time() - start)
         if file is not None:
@@ -301,10 +266,10 @@ class MeasuredFits:
         return sums / (first * poses.vertex_count)
 
     def _file(self, candidate: Candidate, cheap: bool) -> Path | None:
-        if self._settings.kept is None:
+        if self._kept is None:
             return None
         name = candidate.name.replace("/", "-") + ("-cheap" if cheap else "")
-        return Path(f"{self._settings.kept}.{name}.understudy")
+        return Path(f"{self._kept}.{name}.understudy")
 
     def _read(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer] | None:
         """A fit that an interrupted run finished; None: there is none of the same data."""
@@ -321,3 +286,29 @@ class MeasuredFits:
             return Measured(**facts["measured"]), Deformer.load(file)
         except (OSError, ValueError, KeyError, TypeError, FileError):
             return None
+
+
+def _most_left_out(
+    without: Callable[[int], Measured], components: Components, least: int, limit: float
+) -> int:
+    """The largest number of components to leave out, at least `least`, with an error in `limit`.
+
+    The error is sqrt(e^2 + (k d)^2), with d the distance that the vertices move; k is found.
+    """
+    first, best, factor = without(least).error, least, 1.0
+    too_many = components.count + 1
+    for _ in range(_SEARCH_STEPS):
+        distance = float(np.sqrt(limit**2 - first**2)) / factor
+        number = min(components.number_within(distance), too_many - 1)
+        if number <= best:
+            break
+        error = without(number).error
+        if error <= limit:
+            best = number
+        else:
+            too_many = number
+        moved = float(np.sqrt(components.moved[components.order[:number]].sum()))
+        if not moved or error <= first:
+            break
+        factor = float(np.sqrt(error**2 - first**2)) / moved * 1.02
+    return best

@@ -13,19 +13,19 @@ Letters: V vertices, T frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from understudy.core.poses import Poses
-from understudy.methods.auto.budget import Budget, Measured
-from understudy.methods.auto.candidates import Candidate
-from understudy.methods.auto.walk import Fits, Walk
+from understudy.methods.auto.budget import Measured
+from understudy.methods.auto.candidates import Candidate, few
+from understudy.methods.auto.walk import Walk
 
 BONES = (4, 6, 8, 12, 16, 20, 28, 40, 56, 80)
-_CHEAP_ITERATIONS = "8"
-_FINISH = "8"
+_CHEAP_ITERATIONS = 8
+_FINISH = 8
 _MOST_FITS = 6
 _WORTH_A_FIT = 0.92  # a predicted cost, relative to the best that was found
 _CAUTION = 0.06  # added to predicted errors for every fit that missed the budget
@@ -37,14 +37,14 @@ class Family:
     """Skins of one kind.
 
     method   its registered name
-    options  as for `--set`
+    options  of its config
     floats   numbers of a vertex, with its rest position
     error    usual error, relative to the first family
     time     usual time, relative to the first family
     """
 
     method: str
-    options: Mapping[str, str]
+    options: Mapping[str, int]
     floats: float
     error: float = 1.0
     time: float = 1.0
@@ -52,12 +52,12 @@ class Family:
 
 # Two layers have 2 or 3 virtual bones per vertex, and one blending operation for these.
 FAMILIES: Mapping[str, Family] = {
-    "ssdr-2": Family("ssdr", {"influences": "2"}, 7),
-    "ssdr-1": Family("ssdr", {"influences": "1"}, 5, 2.0, 0.8),
-    "ssdr-3": Family("ssdr", {"influences": "3"}, 9, 0.8, 1.3),
-    "ssdr-4": Family("ssdr", {"influences": "4"}, 11, 0.7, 1.5),
-    "two_layer-3": Family("two_layer", {"bones_per_vertex": "3"}, 9, 0.68, 1.05),
-    "two_layer-4": Family("two_layer", {"bones_per_vertex": "4"}, 11, 0.52, 1.2),
+    "ssdr-2": Family("ssdr", {"influences": 2}, 7),
+    "ssdr-1": Family("ssdr", {"influences": 1}, 5, 2.0, 0.8),
+    "ssdr-3": Family("ssdr", {"influences": 3}, 9, 0.8, 1.3),
+    "ssdr-4": Family("ssdr", {"influences": 4}, 11, 0.7, 1.5),
+    "two_layer-3": Family("two_layer", {"bones_per_vertex": 3}, 9, 0.68, 1.05),
+    "two_layer-4": Family("two_layer", {"bones_per_vertex": 4}, 11, 0.52, 1.2),
 }
 _FIRST = next(iter(FAMILIES))
 
@@ -77,7 +77,7 @@ class SequenceCandidate(Candidate):
 def sequence_candidate(bones: int, family: str, seed: int) -> SequenceCandidate:
     """The candidate with so many bones."""
     kind = FAMILIES[family]
-    options = {"seed": str(seed), "bones": str(bones), **kind.options}
+    options = {"seed": seed, "bones": bones, **kind.options}
     if kind.method == "two_layer":
         options["finish"] = _FINISH
     cheap = {"iterations": _CHEAP_ITERATIONS} if kind.method == "ssdr" else None
@@ -86,12 +86,8 @@ def sequence_candidate(bones: int, family: str, seed: int) -> SequenceCandidate:
 
 def sequence_candidates(poses: Poses, seed: int, levels: int | None) -> list[SequenceCandidate]:
     """All candidates for a sequence; levels: upper limit of numbers of bones, None: all."""
-    counts = np.array([b for b in BONES if b <= poses.vertex_count] or [1])
-    if levels is not None and levels < len(counts):
-        # One is the number in the middle; several include the first and the last.
-        at = np.linspace(0, len(counts) - 1, levels) if levels > 1 else [len(counts) // 2]
-        counts = counts[np.round(at).astype(int)]
-    return [sequence_candidate(int(b), family, seed) for family in FAMILIES for b in counts]
+    counts = few(tuple(b for b in BONES if b <= poses.vertex_count) or (1,), levels)
+    return [sequence_candidate(b, family, seed) for family in FAMILIES for b in counts]
 
 
 @dataclass(eq=False)
@@ -140,15 +136,10 @@ class Prediction:
         return float(np.exp(logs[1] + slope * np.log(bones / b)))
 
 
-def walk_sequence(
-    budget: Budget,
-    candidates: list[SequenceCandidate],
-    fits: Fits,
-    prediction: Prediction,
-    show: Callable[[list[Measured]], None] = lambda found: None,
-) -> list[Measured]:
+def walk_sequence(run: Walk, candidates: list[SequenceCandidate], poses: Poses) -> list[Measured]:
     """The whole fits that the walk made; `budget.best` of them is the result."""
-    run = Walk(budget, fits, show)
+    budget, fits = run.budget, run.fits
+    prediction = Prediction(poses.vertex_count, poses.pose_count)
     first = [one for one in candidates if one.family == _FIRST]
     for start in {len(first) // 4, (2 * len(first)) // 3}:
         prediction.learn(first[start], fits.cheap(first[start]))

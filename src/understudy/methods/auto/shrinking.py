@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.methods.correctives.guard import with_used_outputs
+from understudy.methods.correctives.guard import with_bases
 from understudy.runtime.reference import coefficients_of, pose_readings
 
 _POSES = 200
@@ -34,13 +34,13 @@ class Components:
     """What the components of a deformer contribute.
 
     mean   (N,) mean of each coefficient
-    unit   (N,) the component of each coefficient; a basis that x, y and z share has three for each
+    owner  (N,) the component of each coefficient; a basis that x, y and z share has three for each
     moved  (U,) d^2 of each component
     order  (U,) the components, those that move the vertices least for their bytes first
     """
 
     mean: np.ndarray
-    unit: np.ndarray
+    owner: np.ndarray
     moved: np.ndarray
     order: np.ndarray
 
@@ -63,10 +63,10 @@ class Components:
                 links.append(np.stack([rows[0], row]))
         pairs = np.concatenate(links, axis=1)
         graph = sp.coo_matrix((np.ones(pairs.shape[1]), pairs), shape=(count, count))
-        units, unit = connected_components(graph, directed=False)
-        moved = np.bincount(unit, variance * square, units) / deformer.mesh.vertex_count
-        order = np.argsort(moved / np.bincount(unit, size, units), kind="stable")
-        return Components(coefficients.mean(axis=0, dtype=np.float64), unit, moved, order)
+        number, owner = connected_components(graph, directed=False)
+        moved = np.bincount(owner, variance * square, number) / deformer.mesh.vertex_count
+        order = np.argsort(moved / np.bincount(owner, size, number), kind="stable")
+        return Components(coefficients.mean(axis=0, dtype=np.float64), owner, moved, order)
 
     @property
     def count(self) -> int:
@@ -84,7 +84,7 @@ class Components:
             return deformer
         left_out = np.zeros(self.count, bool)
         left_out[self.order[:number]] = True
-        gone = left_out[self.unit]
+        gone = left_out[self.owner]
         shift = np.zeros((deformer.mesh.vertex_count, 3))
         bases = []
         for basis in deformer.bases:
@@ -93,21 +93,7 @@ class Components:
             moved = basis.matrix[:, columns].astype(np.float64) @ still.T
             shift[basis.vertices] += moved.reshape(len(basis.vertices), 3)
             if not columns.all():
-                bases.append(
-                    Basis(
-                        basis.vertices, basis.matrix[:, ~columns], basis.coefficients[..., ~columns]
-                    )
-                )
+                kept = basis.matrix[:, ~columns]
+                bases.append(Basis(basis.vertices, kept, basis.coefficients[..., ~columns]))
         mean = shift if deformer.mean is None else deformer.mean + shift
-        bounds = deformer.bounds
-        if bounds is not None:
-            read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
-            bounds = bounds.take(np.unique(np.concatenate(read)))
-        nets, bases = with_used_outputs(deformer.nets, bases)
-        return replace(
-            deformer,
-            nets=tuple(nets),
-            bases=tuple(bases),
-            bounds=bounds,
-            mean=mean.astype(np.float32),
-        )
+        return replace(with_bases(deformer, bases), mean=mean.astype(np.float32))

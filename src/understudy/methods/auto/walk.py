@@ -55,7 +55,7 @@ class Walk:
         self,
         budget: Budget,
         fits: Fits,
-        show: Callable[[list[Measured]], None],
+        show: Callable[[list[Measured]], None] = lambda found: None,
         own: Measured | None = None,
     ):
         self.budget, self.fits, self._show = budget, fits, show
@@ -80,15 +80,9 @@ class Walk:
         return self.fits.out_of_time and bool(self.found)
 
 
-def walk(
-    budget: Budget,
-    candidates: Candidates,
-    fits: Fits,
-    show: Callable[[list[Measured]], None] = lambda found: None,
-    own: Measured | None = None,
-) -> list[Measured]:
+def walk(run: Walk, candidates: Candidates) -> list[Measured]:
     """The whole fits that the walk made; `budget.best` of them is the result."""
-    run = Walk(budget, fits, show, own)
+    budget, fits = run.budget, run.fits
     skins = _fitted_skins(run, candidates)
     layered, levels = candidates.layered, candidates.levels
     # A plain skin is cheaper than any correctives.
@@ -105,29 +99,6 @@ def walk(
                 break
             if run.add(fits.whole(other)).error <= (budget.error_limit or 0.0):
                 run.add(fits.shrunk(other, budget))
-    return run.found
-
-
-def default_walk(
-    budget: Budget,
-    candidates: Candidates,
-    fits: Fits,
-    show: Callable[[list[Measured]], None] = lambda found: None,
-    own: Measured | None = None,
-) -> list[Measured]:
-    """The fits where a user gives no budget; the most accurate is the result if none keeps it.
-
-    budget      an error that nobody sees
-    candidates  with one level, which is fitted if no skin keeps the budget
-    """
-    run = Walk(budget, fits, show, own)
-    if not run.kept:
-        _fitted_skins(run, candidates)
-    if not run.kept:
-        for level in candidates.levels:
-            run.add(fits.whole(level))
-            if run.kept:
-                run.add(fits.shrunk(level, budget))
     return run.found
 
 
@@ -212,9 +183,10 @@ def _smallest_accurate(run: Walk, levels: tuple[Candidate, ...]) -> None:
     level, tried = low, set[int]()
     while level not in tried and not run.must_stop:
         tried.add(level)
-        predicted(level)  # a cheap fit of the same level says how much a whole one gains
+        if len(levels) > 1:
+            predicted(level)  # a cheap fit of the same level says how much a whole one gains
         made = run.add(fits.whole(levels[level]))
-        if cheap[level].error > 0:
+        if level in cheap and cheap[level].error > 0:
             gain = made.error / cheap[level].error
         if made.error > limit:
             # Larger levels cost more, so they do not help where the cost is the obstacle too.

@@ -19,7 +19,6 @@ Letters: T poses, X features, U units, K clusters, D features per unit, N coeffi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from understudy.core.features import unit_of
 from understudy.core.poses import Poses, evenly
 from understudy.rigs.sampling import range_of_motion_values
 from understudy.runtime.reference import deform_reference, pose_readings
+from understudy.training.held_out import in_motion
 
 _CLUSTERS = 8
 _ROUNDS = 8  # of k-means
@@ -37,7 +37,6 @@ _MOST_POSES = 1000  # for clusters; ranges use all of them
 _MARGIN = 0.5  # of the radius of the cloud, added to the radius of the clusters
 FADE_END = 3.0
 _SAMPLED_MARGIN = 0.25  # of the range of a coefficient, where poses are random
-_MOTION = 0.5  # poses are motion if neighbours differ less than this share of any two poses
 # The least size of a cloud: of the entries of a bone's matrix (0.2 is a turn by 8 degrees), and of
 # its position, relative to the height of the mesh.
 _LEAST_TURN, _LEAST_MOVE = 0.2, 0.01
@@ -82,7 +81,7 @@ def find_bounds(
     deformer: Deformer, readings: np.ndarray, added: np.ndarray | None = None
 ) -> Bounds:
     """Return the bounds by features of training poses (T,X), and of `added` ones (R,X)."""
-    sampled = not is_motion(readings)
+    sampled = not in_motion(readings)
     if added is not None:
         every = np.concatenate([readings, added])
     elif sampled:
@@ -106,29 +105,8 @@ def find_bounds(
     return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
 
 
-def is_motion(readings: np.ndarray) -> bool:
-    """Return whether poses with features (T,X) follow each other in time.
-
-    >>> is_motion(np.sin(np.arange(100)[:, None] / 10))
-    True
-    >>> is_motion(np.random.default_rng(0).normal(size=(100, 3)))
-    False
-    """
-    if len(readings) < 3:
-        return True
-    spread = readings.std(axis=0, dtype=np.float64)
-    scaled = readings / np.where(spread > 0, spread, 1)
-    other = np.random.default_rng(0).permutation(len(scaled))
-    apart = lambda values: float(np.sqrt(np.square(values).sum(axis=1)).mean())
-    return apart(np.diff(scaled, axis=0)) < _MOTION * apart(scaled - scaled[other])
-
-
-class _Cover(NamedTuple):
-    """The clusters of one unit: its features (D,), their scale (D,) and the centres (K,D)."""
-
-    features: np.ndarray
-    scale: np.ndarray
-    centres: np.ndarray
+# The clusters of one unit: its features (D,), their scale (D,) and the centres (K,D).
+_Cover = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cover:
@@ -142,7 +120,7 @@ def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cove
         centres = _clusters(scaled)
         radius = max(float(_distances(scaled, centres).max(initial=0)), _kept_aside(scaled))
     radius += _MARGIN * size
-    return _Cover(features, 1 / np.square(least * radius), centres * least)
+    return features, 1 / np.square(least * radius), centres * least
 
 
 def _kept_aside(values: np.ndarray) -> float:
@@ -187,19 +165,23 @@ def _distances(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 def _stacked(found: list[_Cover]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features (U,D), scale (U,D) and centres (U,K,D), padded as `Bounds` asks."""
-    width = max((len(cover.features) for cover in found), default=0)
-    clusters = max((len(cover.centres) for cover in found), default=0)
+    width = max((len(own) for own, _, _ in found), default=0)
+    clusters = max((len(own) for _, _, own in found), default=0)
     features = np.zeros((len(found), width), np.int32)
     scale = np.zeros((len(found), width))
     centres = np.zeros((len(found), clusters, width))
-    for u, cover in enumerate(found):
-        own = len(cover.features)
-        features[u] = cover.features[0]
-        features[u, :own] = cover.features
-        scale[u, :own] = cover.scale
-        centres[u, :, :own] = cover.centres[0]
-        centres[u, : len(cover.centres), :own] = cover.centres
+    for u, (numbers, sizes, places) in enumerate(found):
+        own = len(numbers)
+        features[u] = numbers[_or_first(own, width)]
+        scale[u, :own] = sizes
+        centres[u, :, :own] = places[_or_first(len(places), clusters)]
     return features, scale, centres
+
+
+def _or_first(count: int, width: int) -> np.ndarray:
+    """Return the numbers (width,) of `count` entries, then that of the first."""
+    numbers = np.arange(width)
+    return np.where(numbers < count, numbers, 0)
 
 
 def _sizes(deformer: Deformer, features: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -224,10 +206,9 @@ def _groups(
     most = int(rows.sum(axis=1).max(initial=1))
     of_groups = np.zeros((len(rows), most), np.int32)
     for place, row in zip(of_groups, rows):
-        own = np.flatnonzero(row)
-        if len(own):
-            place[:] = own[0]
-            place[: len(own)] = own
+        if row.any():
+            own = np.flatnonzero(row)
+            place[:] = own[_or_first(len(own), most)]
     return np.where(reads.any(axis=1), group, -1), of_groups if len(units) else of_groups[:0]
 
 
@@ -235,11 +216,9 @@ def _readings(deformer: Deformer, poses: Poses) -> np.ndarray:
     """Return the features (T,X) of the poses, not clamped."""
     parts = []
     for start in range(0, poses.pose_count, _BLOCK_POSES):
-        part = slice(start, start + _BLOCK_POSES)
-        bones = None if poses.world_from_bone is None else poses.world_from_bone[part]
-        controls = None if poses.controls is None else poses.controls[part]
-        bones = None if deformer.skeleton is None else bones
-        parts.append(pose_readings(deformer, bones, controls))
+        part = poses.between(start, min(start + _BLOCK_POSES, poses.pose_count))
+        bones = None if deformer.skeleton is None else part.world_from_bone
+        parts.append(pose_readings(deformer, bones, part.controls))
     return np.concatenate(parts)
 
 

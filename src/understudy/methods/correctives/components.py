@@ -19,12 +19,12 @@ Letters: T poses, V vertices, R regions, G groups, n vertices of a group, P comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
@@ -42,30 +42,23 @@ from understudy.system.progress import Task
 _ERROR_POSES = 300  # enough to measure what a basis leaves
 _BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
 _BATCH_SHARE = 0.25  # of the memory
+_SHARES = ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, eq=False)
-class Membership:
-    """The vertices of one group.
+class Group:
+    """The vertices that one network predicts.
 
-    label     its number
-    vertices  (n,) int32
-    share     (n,) the share of each vertex in this group
+    label         its number
+    vertices      (n,) int32
+    share         (n,) the share of each vertex in this group
+    basis         (3n,P) float32, U: coefficients to displacements times the share
+    coefficients  (T,P) float32, what the network has to predict
     """
 
     label: int
     vertices: np.ndarray
     share: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Group(Membership):
-    """The vertices that one network predicts.
-
-    basis         (3n,P) float32, U: coefficients to displacements times the share
-    coefficients  (T,P) float32, what the network has to predict
-    """
-
     basis: np.ndarray
     coefficients: np.ndarray
 
@@ -137,18 +130,8 @@ class BasisOptions:
     error: float
 
 
-@dataclass(frozen=True, eq=False)
-class Components:
-    """What was found for some groups.
-
-    vertices  (m,) the vertices of these groups
-    mean      (m,3) float32, their mean displacements
-    groups    those that move relative to the skin
-    """
-
-    vertices: np.ndarray
-    mean: np.ndarray
-    groups: list[Group]
+# Mean displacements (V,3) float32, and the groups that move relative to the skin.
+Found = tuple[np.ndarray, list[Group]]
 
 
 def find_groups(
@@ -171,66 +154,65 @@ def find_groups(
         options = BasisOptions(config.basis_poses, components, 0.0)
     shares = soft_membership(poses.mesh, labels, seam_rings).tocsc()
     shares.sort_indices()
-    spans = [slice(*shares.indptr[g : g + 2]) for g in range(shares.shape[1])]
-    given = [
-        Membership(g, shares.indices[span].astype(np.int32), shares.data[span])
-        for g, span in enumerate(spans)
-    ]
-    mean = np.zeros((poses.vertex_count, 3), np.float32)
     workers = cluster.current()
     with session.progress.task("finding components", 2 * poses.pose_count) as task:
         if workers is not None and isinstance(poses.vertices, StoredVertices):
-            found = _on_cluster(workers, poses.vertices.path, skin, given, options, task)
+            mean, groups = _on_cluster(workers, poses.vertices.path, skin, shares, options, task)
         else:
-            found = components_of(poses, skin, given, options, task)
-    mean[found.vertices] = found.mean
-    label = np.array([group.label for group in found.groups], int)
+            every = np.arange(shares.shape[1])
+            mean, groups = components_of(poses, skin, shares, every, options, task)
+    label = np.array([group.label for group in groups], int)
     network = label if network_of is None else network_of[label]
-    return Groups(mean, found.groups, np.unique(network, return_inverse=True)[1].reshape(-1))
+    return Groups(mean, groups, np.unique(network, return_inverse=True)[1].reshape(-1))
 
 
 def components_of(
-    poses: Poses, skin: Skin | None, given: Sequence[Membership], options: BasisOptions, task: Task
-) -> Components:
+    poses: Poses,
+    skin: Skin | None,
+    shares: sp.csc_matrix,
+    labels: np.ndarray,
+    options: BasisOptions,
+    task: Task,
+) -> Found:
     """The components and coefficients of some groups.
 
-    skin  the skin of the deformer; None where there are no bones
-    task  is advanced by twice the number of poses
+    skin    the skin of the deformer; None where there are no bones
+    shares  (V,G) the share of each vertex in each group, its rows in order
+    labels  (g,) numbers of these groups
+    task    is advanced by twice the number of poses
     Two passes read the poses block by block: the first collects a sample for the mean and the
     bases, the second projects every pose. Groups that do not fit in memory together have their own
     passes.
     """
     sample = evenly(poses.pose_count, options.poses)
-    batches = _batches([len(group.vertices) for group in given], len(sample))
+    batches = _batches(labels, np.diff(shares.indptr), len(sample))
     share = _Share(task, len(batches))
-    vertices = np.unique(np.concatenate([group.vertices for group in given]))
     mean = np.zeros((poses.vertex_count, 3), np.float32)
     groups: list[Group] = []
     for batch in batches:
-        together = np.unique(np.concatenate([given[g].vertices for g in batch]))
+        together = np.unique(shares[:, batch].nonzero()[0])
         d = np.empty((len(sample), len(together), 3), np.float32)
         for where, block in displacement_blocks(poses, skin, sample, together, share):
             d[where] = block
         mean[together] = d.mean(axis=0, dtype=np.float64)
         d -= mean[together]
-        parts = [
-            (np.searchsorted(together, given[g].vertices), np.asarray(given[g].share))
-            for g in batch
+        spans = [slice(*shares.indptr[g : g + 2]) for g in batch]
+        parts = [(shares.indices[s].astype(np.int32), shares.data[s]) for s in spans]
+        columns = [np.searchsorted(together, vertices) for vertices, _ in parts]
+        bases = tasks.parallel_map(
+            partial(_basis, d, options), [(own, part[1]) for own, part in zip(columns, parts)]
+        )
+        found = [
+            (own, Group(label, *part, basis, np.empty((poses.pose_count, basis.shape[1]), "f4")))
+            for label, own, part, basis in zip(batch, columns, parts, bases)
+            if basis.shape[1]
         ]
-        bases = tasks.parallel_map(partial(_basis, d, options), parts)
-        found = []
-        for g, (columns, _), basis in zip(batch, parts, bases):
-            if basis.shape[1]:
-                one = given[g]
-                coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
-                group = Group(one.label, one.vertices, one.share, basis, coefficients)
-                found.append((columns, group))
         del d
         for where, block in displacement_blocks(poses, skin, None, together, share):
             block -= mean[together]
             tasks.parallel_map(partial(_project, block, where), found)
         groups += [group for _, group in found]
-    return Components(vertices, mean[vertices], groups)
+    return mean, groups
 
 
 class _Share(Task):
@@ -267,16 +249,17 @@ def _basis(d: np.ndarray, options: BasisOptions, part: tuple[np.ndarray, np.ndar
     return directions[:, :count] * np.repeat(root, 3)[:, None]
 
 
-def _batches(sizes: Sequence[int], pose_count: int) -> list[list[int]]:
+def _batches(labels: np.ndarray, sizes: np.ndarray, pose_count: int) -> list[list[int]]:
     """Group numbers in batches whose displacements over `pose_count` poses fit in memory."""
     batches: list[list[int]] = [[]]
     held, most = 0, memory.share(_BATCH_SHARE, _BATCH_BYTES)
-    for g, size in enumerate(sizes):
-        if batches[-1] and held + size * pose_count * 12 > most:
+    for g in labels.tolist():
+        needed = int(sizes[g]) * pose_count * 12
+        if batches[-1] and held + needed > most:
             batches.append([])
             held = 0
         batches[-1].append(g)
-        held += size * pose_count * 12
+        held += needed
     return batches
 
 
@@ -284,34 +267,38 @@ def _on_cluster(
     workers: Workers,
     store: Place,
     skin: Skin | None,
-    given: Sequence[Membership],
+    shares: sp.csc_matrix,
     options: BasisOptions,
     task: Task,
-) -> Components:
+) -> Found:
     """The result of `components_of` for the poses of a store, from the workers of a cluster."""
-    parts = _even_parts(given, workers.count)
+    # Nearly equal numbers of vertices in few parts: each reads the tiles that its vertices lie in.
+    ends = shares.indptr[1:].astype(np.int64)
+    part = (ends - 1) * workers.count // max(1, int(ends[-1]))
+    parts = [np.flatnonzero(part == k) for k in np.unique(part)]
     blend = None if skin is None else skin.blend
-    common = {} if skin is None else {"bone_index": skin.bone_index, "weight": skin.weight}
+    common = {name: getattr(shares, name) for name in _SHARES}
+    if skin is not None:
+        common |= {"bone_index": skin.bone_index, "weight": skin.weight}
     found = compute_parts(
         workers,
         "groups",
         [provenance(store), asdict(options), blend],
         common,
-        [_packed(part) for part in parts],
+        [{"labels": labels} for labels in parts],
         _Finding(store.absolute(), options, blend),
         2 * open_poses(store).pose_count,
         _Share(task, len(parts)),
     )
-    return Components(
-        np.concatenate([arrays["vertices"] for arrays in found]),
-        np.concatenate([arrays["mean"] for arrays in found]),
-        [
-            Group(**vars(one), basis=arrays[f"{one.label}.basis"], coefficients=arrays[name])
-            for part, arrays in zip(parts, found)
-            for one in part
-            if (name := f"{one.label}.coefficients") in arrays
-        ],
-    )
+    mean, groups = np.zeros((shares.shape[0], 3), np.float32), []
+    for labels, arrays in zip(parts, found):
+        own = np.unique(shares[:, labels].nonzero()[0])
+        mean[own] = arrays["mean"][own]
+        for label in labels.tolist():
+            if f"{label}.basis" in arrays:
+                names = ("vertices", "share", "basis", "coefficients")
+                groups.append(Group(label, *(arrays[f"{label}.{name}"] for name in names)))
+    return mean, groups
 
 
 class _Finding:
@@ -324,30 +311,16 @@ class _Finding:
     def __call__(self, common: Arrays, part: Arrays, task: Task, checkpoint: Path) -> Arrays:
         if self._poses is None:
             self._poses = open_poses(self._store)
-        skin = None if self._blend is None else Skin(**common, blend=self._blend)
-        labels = sorted(int(name.partition(".")[0]) for name in part if name.endswith(".share"))
-        given = [Membership(g, part[f"{g}.vertices"], part[f"{g}.share"]) for g in labels]
-        found = components_of(self._poses, skin, given, self._options, task)
-        arrays = {"vertices": found.vertices, "mean": found.mean}
-        for group in found.groups:
-            arrays[f"{group.label}.basis"] = group.basis
-            arrays[f"{group.label}.coefficients"] = group.coefficients
+        skin = None
+        if self._blend is not None:
+            skin = Skin(common["bone_index"], common["weight"], blend=self._blend)
+        shares = sp.csc_matrix(
+            tuple(common[name] for name in _SHARES),
+            shape=(self._poses.vertex_count, len(common["indptr"]) - 1),
+        )
+        mean, groups = components_of(self._poses, skin, shares, part["labels"], self._options, task)
+        arrays = {"mean": mean}
+        for group in groups:
+            for name in ("vertices", "share", "basis", "coefficients"):
+                arrays[f"{group.label}.{name}"] = getattr(group, name)
         return arrays
-
-
-def _even_parts(given: Sequence[Membership], most: int) -> list[list[Membership]]:
-    """The groups in at most `most` parts of nearly equal numbers of vertices, in their order.
-
-    A part reads the tiles of the store that its vertices lie in, so there are few parts.
-    """
-    ends = np.cumsum([len(group.vertices) for group in given])
-    part = (ends - 1) * most // max(1, int(ends[-1]))
-    return [[given[int(g)] for g in np.flatnonzero(part == k)] for k in np.unique(part)]
-
-
-def _packed(part: Sequence[Membership]) -> dict[str, np.ndarray]:
-    arrays = {}
-    for group in part:
-        arrays[f"{group.label}.vertices"] = group.vertices
-        arrays[f"{group.label}.share"] = group.share
-    return arrays

@@ -10,7 +10,7 @@ from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
-    CheckedConfig,
+    Config,
     Limit,
     check_device,
 )
@@ -18,28 +18,16 @@ from understudy.methods.correctives.features import CONTROLS
 from understudy.methods.correctives.inputs import INPUT_SOURCES
 from understudy.methods.correctives.skins import SKINS
 from understudy.system.errors import InputError
-from understudy.training.schedule import DECAYS
+from understudy.training.schedule import DECAYS, TrainingOptions
 
 SEAM_RINGS = Limit(low=0, high=20)
 
 
 @dataclass(frozen=True)
-class CorrectivesConfig(CheckedConfig):
-    """Options of all methods with correctives.
+class CorrectivesConfig(Config, TrainingOptions):
+    """Options of all methods with correctives, beside those of training.
 
-    hidden               widths of the hidden layers of every network
-    activation           activation function of the hidden layers
-    epochs               passes over the training poses
-    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
-    optimizer            adam, or sgd without momentum
-    learning_rate        initial learning rate; SGD's decays as 1 / (1 + 1e-6 steps)
-    decay                of Adam's learning rate: cosine (to zero) or none
-    weight_decay         weight decay of the optimizer; decoupled for adam
-    loss                 loss of the networks: l1, l2, or mixed (their sum)
     linear               fit a ridge regression first; the networks learn its residual
-    patience             early stopping: training ends after this many epochs without an improvement
-                         on the validation poses, and every network keeps its best weights; none:
-                         all epochs
     basis_error          mean distance per vertex that the principal components may leave, in model
                          units; none: 0.01 % of the height (fdda: 0.016 %, corrected_skin: 0.006 %)
     basis_poses          the mean and the components come from at most this many poses; none: all
@@ -62,8 +50,6 @@ class CorrectivesConfig(CheckedConfig):
     rom_share            weight of range-of-motion poses in training (rest, and each control alone
                          at the ends of its range), as a fraction of the poses; they are evaluated
                          by the live rig; 0: none
-    validation_fraction  fraction of the poses that are kept out of training, to measure errors
-    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint           file that stores the state of training, so that an interrupted fit can
                          continue
     """
@@ -100,17 +86,7 @@ class CorrectivesConfig(CheckedConfig):
     input_gain: ClassVar[float] = 0.002
     most_inputs: ClassVar[int] = 30
 
-    hidden: tuple[int, ...] = (128, 128)
-    activation: str = "gelu"
-    epochs: int = 60
-    batch_size: int = 128
-    optimizer: str = "adam"
-    learning_rate: float = 0.004
-    decay: str = "cosine"
-    weight_decay: float = 0.6
-    loss: str = "mixed"
     linear: bool = True
-    patience: int | None = None
     basis_error: float | None = None
     basis_poses: int | None = 2000
     max_components: int = 80
@@ -122,8 +98,6 @@ class CorrectivesConfig(CheckedConfig):
     clamp_margin: float | None = 0.5
     bounded: bool = True
     rom_share: float = 0.05
-    validation_fraction: float = 0.05
-    device: str = "auto"
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:

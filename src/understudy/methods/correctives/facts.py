@@ -112,7 +112,11 @@ class PoseFacts:
 
 
 class SharingMethod(Method[ConfigType]):
-    """A method whose fits of the same poses share `PoseFacts`; a subclass writes both."""
+    """A method whose fits of the same poses share `PoseFacts`; a subclass writes `fit_facts`."""
+
+    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
+        """The deformer of `poses`; `rig` is the live rig, if there is one (`traits.asks_rig`)."""
+        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     @abstractmethod
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:

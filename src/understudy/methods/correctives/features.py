@@ -25,6 +25,7 @@ from scipy.linalg import qr
 from understudy.core.features import Features, raw_features, unit_of
 from understudy.core.networks import Net
 from understudy.core.poses import Poses
+from understudy.methods.fit_arguments import is_sequence
 from understudy.system.errors import InputError
 
 CONTROLS = ("auto", "numeric", "all", "none")
@@ -139,25 +140,89 @@ def varying_columns(values: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Standardisation:
-    """Brings features to mean 0 and a common size: (x - centre) / spread, both (X,) float64."""
+class FeatureTable:
+    """The features of the training poses.
 
+    units           their columns and units
+    centre, spread  (X,) float64: (x - centre) / spread has mean 0 and a common size
+    low, high       (X,) float64, range over the poses
+    standard        (T,X) float32, standardised
+    added           (R,X) float32, the same of range-of-motion poses; None where there are none
+    """
+
+    units: FeatureUnits
     centre: np.ndarray
     spread: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    standard: np.ndarray
+    added: np.ndarray | None = None
 
     @staticmethod
-    def of(values: np.ndarray) -> Standardisation:
-        """The mean and standard deviation of features (T,X), summed in float64.
+    def of(
+        poses: Poses, controls: str, features: str = "independent", scaling: str = "shared"
+    ) -> FeatureTable:
+        """The table of `poses`.
 
-        >>> Standardisation.of(np.array([[1.0], [3.0]])).apply(np.array([[3.0]])).tolist()
-        [[1.0]]
+        controls  as in `pose_features`
+        features  all, varying or independent
+        scaling   own (each feature has mean 0 and size 1), shared (and the translations of all
+                  joints share one size, since their sizes compare) or entries (section 3.2.1 of the
+                  differential paper: translations have mean 0 and size 1 together, the entries of a
+                  joint's matrix stay as they are)
         """
+        raw, units = pose_features(poses, controls, constant=features == "all")
+        if features == "independent":
+            kept = independent_columns(raw[:, units.columns].astype(np.float64), units.unit)
+            units = FeatureUnits(units.columns[kept], units.unit[kept], units.count)
+        values = raw[:, units.columns].astype(np.float64)
+        bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
+        centre = values.mean(axis=0, dtype=np.float64)
         spread = np.maximum(values.std(axis=0, dtype=np.float64), _LEAST_SPREAD)
-        return Standardisation(values.mean(axis=0, dtype=np.float64), spread)
+        joints = units.columns < 12 * bones
+        translations = joints & (units.columns % 4 == 3)
+        if scaling == "shared" and translations.any():
+            spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
+        if scaling == "entries":
+            centre[joints], spread[joints] = 0.0, 1.0
+            if translations.any():
+                centre[translations] = values[:, translations].mean()
+                spread[translations] = max(values[:, translations].std(), _LEAST_SPREAD)
+        # Scaled to size 1, the rounding errors of a constant would be an input.
+        still = ~varying_columns(values) & ~(joints & (scaling == "entries"))
+        spread[still] = 1.0
+        standard = ((values - centre) / spread).astype(np.float32)
+        low, high = values.min(axis=0), values.max(axis=0)
+        return FeatureTable(units, centre, spread, low, high, standard)
 
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """Standardised features: (T,X) -> (T,X) float64."""
-        return (values - self.centre) / self.spread
+    def with_added(self, more: Poses) -> FeatureTable:
+        """The table with the features of range-of-motion poses, which widen their range."""
+        count = more.pose_count
+        raw = raw_features(more.skeleton, more.world_from_bone, more.controls, count)
+        values = raw[:, self.units.columns]
+        return replace(
+            self,
+            low=np.minimum(self.low, values.min(axis=0)),
+            high=np.maximum(self.high, values.max(axis=0)),
+            added=((values - self.centre) / self.spread).astype(np.float32),
+        )
+
+    @property
+    def count(self) -> int:
+        """X, the number of features."""
+        return len(self.units.columns)
+
+    def inputs_of(self, needs: np.ndarray) -> np.ndarray:
+        """The features (n,) int32 of the units that are needed (units,) bool."""
+        return np.flatnonzero(needs[self.units.unit]).astype(np.int32)
+
+    def all_inputs(self) -> np.ndarray:
+        """Every feature: (X,) int32."""
+        return np.arange(self.count, dtype=np.int32)
+
+    def raw(self, poses: np.ndarray) -> np.ndarray:
+        """The raw features of some poses (t,): (t,X) float32."""
+        return (self.standard[poses] * self.spread + self.centre).astype(np.float32)
 
     def fold(
         self,
@@ -177,95 +242,6 @@ class Standardisation:
         first = weights[0] / self.spread[inputs]
         bias = biases[0] - first @ self.centre[inputs]
         return Net(inputs, (first, *weights[1:]), (bias, *biases[1:]), outputs, activation)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureTable:
-    """The features of the training poses.
-
-    units            their columns and units
-    standardisation  centre and spread of each
-    low, high        (X,) float64, range over the poses
-    standard         (T,X) float32, standardised
-    added            (R,X) float32, the same of range-of-motion poses; None where there are none
-    """
-
-    units: FeatureUnits
-    standardisation: Standardisation
-    low: np.ndarray
-    high: np.ndarray
-    standard: np.ndarray
-    added: np.ndarray | None = None
-
-    @staticmethod
-    def of(
-        poses: Poses, controls: str, features: str = "independent", scaling: str = "shared"
-    ) -> FeatureTable:
-        """The table of `poses`.
-
-        controls  as in `pose_features`
-        features  all, varying or independent
-        scaling   own (each feature has mean 0 and size 1), shared (and the translations of all
-                  joints share one size, since their sizes compare), entries (section 3.2.1 of the
-                  differential paper: translations have mean 0 and size 1 together, the entries of a
-                  joint's matrix stay as they are) or none
-        """
-        raw, units = pose_features(poses, controls, constant=features == "all")
-        if features == "independent":
-            kept = independent_columns(raw[:, units.columns].astype(np.float64), units.unit)
-            units = FeatureUnits(units.columns[kept], units.unit[kept], units.count)
-        values = raw[:, units.columns].astype(np.float64)
-        bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
-        standardisation = Standardisation.of(values)
-        centre, spread = standardisation.centre, standardisation.spread
-        joints = units.columns < 12 * bones
-        translations = joints & (units.columns % 4 == 3)
-        if scaling == "none":
-            centre[:], spread[:] = 0.0, 1.0
-        if scaling == "shared" and translations.any():
-            spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
-        if scaling == "entries":
-            centre[joints], spread[joints] = 0.0, 1.0
-            if translations.any():
-                centre[translations] = values[:, translations].mean()
-                spread[translations] = max(values[:, translations].std(), _LEAST_SPREAD)
-        # Scaled to size 1, the rounding errors of a constant would be an input.
-        still = ~varying_columns(values) & ~(joints & (scaling == "entries"))
-        spread[still] = 1.0
-        standard = standardisation.apply(values).astype(np.float32)
-        low, high = values.min(axis=0), values.max(axis=0)
-        return FeatureTable(units, standardisation, low, high, standard)
-
-    def with_added(self, more: Poses) -> FeatureTable:
-        """The table with the features of range-of-motion poses, which widen their range."""
-        count = more.pose_count
-        raw = raw_features(more.skeleton, more.world_from_bone, more.controls, count)
-        values = raw[:, self.units.columns]
-        return replace(
-            self,
-            low=np.minimum(self.low, values.min(axis=0)),
-            high=np.maximum(self.high, values.max(axis=0)),
-            added=self.standardisation.apply(values).astype(np.float32),
-        )
-
-    @property
-    def count(self) -> int:
-        """X, the number of features."""
-        return len(self.units.columns)
-
-    def inputs_of(self, needs: np.ndarray) -> np.ndarray:
-        """The features (n,) int32 of the units that are needed (units,) bool."""
-        return np.flatnonzero(needs[self.units.unit]).astype(np.int32)
-
-    def all_inputs(self) -> np.ndarray:
-        """Every feature: (X,) int32."""
-        return np.arange(self.count, dtype=np.int32)
-
-    def raw(self, poses: np.ndarray) -> np.ndarray:
-        """The raw features of some poses (t,): (t,X) float32."""
-        standardisation = self.standardisation
-        values = self.standard[poses] * standardisation.spread + standardisation.centre
-        return values.astype(np.float32)
 
     def clamped(self, margin: float | None) -> Features:
         """The features of the deformer, clamped to their range.
@@ -311,9 +287,9 @@ def constant_controls(poses: Poses) -> list[str]:
     return [name for name, flag in zip(poses.control_spec.names, constant) if flag]
 
 
-def need_drivers(method: str, poses: Poses) -> None:
+def need_bones_or_controls(method: str, poses: Poses) -> None:
     """Raise unless the poses have bones or controls."""
-    if poses.skeleton is None and poses.controls is None:
+    if is_sequence(poses):
         raise InputError(
             f"{method} needs bones or controls, and {poses.name!r} has neither; for mesh sequences "
             f"use a decomposition method"

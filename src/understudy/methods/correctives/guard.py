@@ -27,11 +27,9 @@ def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.nd
     sums = np.zeros((2, len(size)))
     count = 0
     for where, true in poses.pose_blocks(_BLOCK):
-        bones, controls = (
-            None if values is None else values[where]
-            for values in (poses.world_from_bone, poses.controls)
-        )
-        error = np.linalg.norm(deformer.deform_reference(bones, controls) - true, axis=2)
+        some = poses.between(where.start, where.stop)
+        found = deformer.deform_reference(some.world_from_bone, some.controls)
+        error = np.linalg.norm(found - true, axis=2)
         sums[0] += np.bincount(labels, error.sum(axis=0, dtype=np.float64), len(size))
         sums[1] += np.bincount(labels, np.square(error).sum(axis=0, dtype=np.float64), len(size))
         count += len(error)
@@ -68,66 +66,41 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
     """
     if not len(vertices) or deformer.skin is None:
         return deformer
+    gone = np.zeros((deformer.mesh.vertex_count, 1), bool)
+    gone[vertices] = True
     width = max(deformer.skin.influences, skin.influences)
-    index, weight = (
-        np.stack([_padded(a, width), _padded(b, width)])
-        for a, b in (
-            (deformer.skin.bone_index, skin.bone_index),
-            (deformer.skin.weight, skin.weight),
-        )
+    wide = lambda rows: np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+    either = lambda ours, theirs: np.where(gone, wide(theirs), wide(ours))
+    merged = Skin(
+        either(deformer.skin.bone_index, skin.bone_index),
+        either(deformer.skin.weight, skin.weight),
     )
-    chosen = np.zeros(deformer.mesh.vertex_count, int)
-    chosen[vertices] = 1
-    rows = np.arange(len(chosen))
-    mean = None if deformer.mean is None else np.where(chosen[:, None] == 1, 0, deformer.mean)
     bases = []
     for basis in deformer.bases:
-        kept = chosen[basis.vertices] == 0
+        kept = ~gone[basis.vertices, 0]
         if kept.any():
-            matrix = basis.matrix.reshape(len(basis.vertices), 3, -1)[kept]
-            bases.append(
-                Basis(
-                    basis.vertices[kept],
-                    matrix.reshape(-1, basis.matrix.shape[1]),
-                    basis.coefficients,
-                )
-            )
-    read = [np.zeros(0, int), *(basis.coefficients for basis in bases)]
-    bounds = (
-        None if deformer.bounds is None else deformer.bounds.take(np.unique(np.concatenate(read)))
-    )
-    nets, bases = with_used_outputs(deformer.nets, bases)
-    return replace(
-        deformer,
-        bounds=bounds,
-        skin=Skin(index[chosen, rows], weight[chosen, rows]),
-        mean=mean,
-        nets=tuple(nets),
-        bases=tuple(bases),
-    )
+            matrix = basis.matrix[np.repeat(kept, len(basis.matrix) // len(kept))]
+            bases.append(Basis(basis.vertices[kept], matrix, basis.coefficients))
+    mean = None if deformer.mean is None else np.where(gone, 0, deformer.mean)
+    return replace(with_bases(deformer, bases), skin=merged, mean=mean)
 
 
-def with_used_outputs(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[Net], list[Basis]]:
-    """Networks with the outputs that some basis reads, renumbered without gaps, and the bases."""
+def with_bases(deformer: Deformer, bases: list[Basis]) -> Deformer:
+    """`deformer` with other bases of its coefficients, and of the latter those that some reads."""
     read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
     used = np.unique(np.concatenate(read))
-    kept_nets = []
-    for net in nets:
+    nets = []
+    for net in deformer.nets:
         kept = np.isin(net.outputs, used)
         if kept.any():
-            kept_nets.append(
-                Net(
-                    net.inputs,
-                    (*net.weights[:-1], net.weights[-1][kept]),
-                    (*net.biases[:-1], net.biases[-1][kept]),
-                    np.searchsorted(used, net.outputs[kept]),
-                    net.activation,
-                )
-            )
-    renumbered = [Basis(b.vertices, b.matrix, np.searchsorted(used, b.coefficients)) for b in bases]
-    return kept_nets, renumbered
-
-
-def _padded(rows: np.ndarray, width: int) -> np.ndarray:
-    """Rows (V,K) with zeros up to `width` columns."""
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+            weights = (*net.weights[:-1], net.weights[-1][kept])
+            biases = (*net.biases[:-1], net.biases[-1][kept])
+            outputs = np.searchsorted(used, net.outputs[kept])
+            nets.append(Net(net.inputs, weights, biases, outputs, net.activation))
+    numbered = lambda basis: replace(basis, coefficients=np.searchsorted(used, basis.coefficients))
+    return replace(
+        deformer,
+        nets=tuple(nets),
+        bases=tuple(map(numbered, bases)),
+        bounds=None if deformer.bounds is None else deformer.bounds.take(used),
+    )

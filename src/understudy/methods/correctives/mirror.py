@@ -28,12 +28,13 @@ from scipy.spatial import cKDTree
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.methods.correctives.ridge import ridge_regression
+from understudy.training.held_out import held_out_blocks
 
 _TWIN_DISTANCE = 1e-3  # of the height: largest distance of a mirror image from the twin
 _SIMILARITY = 0.8  # smallest similarity of the mirrored effect of a control and that of its twin
 _SAMPLED_VERTICES = 300
 _SAMPLED_POSES = 1500
-_HELD_OUT_EVERY = 5
+_FEWEST_POSES = 10
 # Mirror images must reduce the held-out error to this fraction. Those of a rig that is only nearly
 # symmetric do not.
 _LARGEST_ERROR_RATIO = 0.9
@@ -92,7 +93,7 @@ def find_mirror(poses: Poses) -> Mirror | None:
     if 2 * 12 * poses.pose_count * poses.vertex_count > _MOST_BYTES:
         return None
     chosen = evenly(poses.pose_count, _SAMPLED_POSES)
-    if len(chosen) < 2 * _HELD_OUT_EVERY:
+    if len(chosen) < _FEWEST_POSES:
         return None
     sample, controls = poses.take(chosen), every_control[chosen]
     for axis in range(3):
@@ -163,7 +164,7 @@ def _reduces_error(
     mirror: Mirror, controls: np.ndarray, displacements: np.ndarray, twin: np.ndarray, height: float
 ) -> bool:
     """Whether mirror images in the training set reduce the error on held-out poses."""
-    held_out = np.arange(len(controls)) % _HELD_OUT_EVERY == 0
+    held_out = held_out_blocks(len(controls))
     x, y = controls[~held_out], displacements[~held_out]
     x_test, y_test = controls[held_out], displacements[held_out]
     alone = _prediction_error(x, y, x_test, y_test)

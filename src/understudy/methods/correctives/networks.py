@@ -85,49 +85,35 @@ def train_networks(
     from understudy.training.trainer import train
 
     schedule = session.schedule() if schedule is None else schedule
-    fold, standard = table.standardisation.fold, table.standard
-    displaced = session.added_displacements
-    more = None if displaced is None else table.added  # (R,X)
+    standard, targets = table.standard, list(tasks.targets)
+    if table.added is not None and session.added_displacements is not None:
+        # Range-of-motion poses follow, so many times that they have their share of the loss.
+        share = session.config.added_share
+        copies = max(1, round(share * len(standard) / len(table.added)))
+        more = lambda own: np.tile(own, (copies, 1)).astype(np.float32)
+        standard = np.concatenate([standard, more(table.added)])
+        added = tasks.project(session.added_displacements)
+        targets = [np.concatenate([rows, more(own)]) for rows, own in zip(targets, added)]
+        schedule = replace(schedule, added=copies * len(table.added))
     training = np.setdiff1d(np.arange(len(standard)), validation_poses(len(standard), schedule))
-    targets = () if displaced is None else tasks.project(displaced)
-    share = session.config.added_share
-    copies = 0 if more is None else max(1, round(share * len(standard) / len(more)))
-
-    def with_added(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Rows (T,n), then all copies of those of range-of-motion poses (R,n): float32."""
-        return np.concatenate([rows, np.tile(own, (copies, 1))]).astype(np.float32)
-
     outputs = tasks.outputs
     grouped: list[GroupedTask] = []
     written: list[np.ndarray] = []
     linear_maps: list[Net] = []
-    for task, numbers in enumerate(outputs):
+    for inputs, target, numbers in zip(tasks.inputs, targets, outputs):
         if not len(numbers):
             continue
-        inputs, target = tasks.inputs[task], tasks.targets[task]
-        own = target[:0] if more is None else targets[task]
-        residual = target
         if session.config.linear:
-            x, y = standard[training][:, inputs], target[training]
-            if more is not None:
-                x, y = with_added(x, more[:, inputs]), with_added(y, own)
-            weight, bias = ridge_regression(x, y)
-            linear_maps.append(fold(inputs, [weight], [bias], numbers, schedule.activation))
-            residual = target - standard[:, inputs] @ weight.T - bias
-            if more is not None:
-                own = own - more[:, inputs] @ weight.T - bias
-        residual = np.ascontiguousarray(residual, np.float32)
-        if more is not None:
-            residual = with_added(residual, own)
+            weight, bias = ridge_regression(standard[training][:, inputs], target[training])
+            linear_maps.append(table.fold(inputs, [weight], [bias], numbers, schedule.activation))
+            target = target - standard[:, inputs] @ weight.T - bias
+        residual = np.ascontiguousarray(target, np.float32)
         grouped.append(GroupedTask(inputs, residual, tasks.loss_map, tasks.beyond))
         written.append(numbers)
-    if more is not None:
-        standard = with_added(standard, more)
-        schedule = replace(schedule, added=copies * len(more))
     checkpoint = session.checkpoint(suffix)
     trained = train(standard, grouped, schedule, session.progress, checkpoint)
     nets = [
-        fold(task.inputs, weights, biases, numbers, schedule.activation)
+        table.fold(task.inputs, weights, biases, numbers, schedule.activation)
         for task, (weights, biases), numbers in zip(grouped, trained.nets, written)
     ]
     return TrainedNets(

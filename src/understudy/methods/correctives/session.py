@@ -17,7 +17,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.methods.correctives.config import CorrectivesConfig, RegionsConfig
 from understudy.methods.correctives.facts import PoseFacts
-from understudy.methods.correctives.features import need_drivers
+from understudy.methods.correctives.features import need_bones_or_controls
 from understudy.methods.correctives.mirror import find_mirror
 from understudy.methods.correctives.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (
@@ -117,7 +117,7 @@ class FitSession(Generic[ConfigType]):
         skin  of poses with bones; None: as the options of regions say
         """
         need_torch(method)
-        need_drivers(method, facts.poses)
+        need_bones_or_controls(method, facts.poses)
         mirror = None
         if isinstance(config, RegionsConfig):
             if config.mirror == "auto" and rig is None:

@@ -99,7 +99,7 @@ def select_inputs(
         )
         needs[:, : found.shape[1]] = found
     # A group that moves although no single unit moves it reads the bones of its skin.
-    for g in np.flatnonzero(~(needs & units.varying).any(axis=1)):
+    for g in np.flatnonzero(~(needs & units.varying).any(axis=1)).tolist():
         if session.skin is not None:
             index, weight = session.skin.bone_index[groups[g]], session.skin.weight[groups[g]]
             needs[g, index[weight > 0]] = True

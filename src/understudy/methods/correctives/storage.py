@@ -31,23 +31,22 @@ def in_16_bits(deformer: Deformer) -> Deformer:
         return deformer
 
 
-def compact(deformer: Deformer, poses: Poses) -> Deformer:
-    """`deformer` in 16 bits, or as it is where that increases its error visibly.
+def stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
+    """The deformer as an option `storage` asks.
 
-    poses  those kept aside from its fit, or, where there are none, those of its fit
+    storage  float32; float16, an error where a number exceeds its range; auto: 16 bits where that
+             does not increase the error visibly
+    poses    those kept aside from its fit, or, where there are none, those of its fit
     A deformer without networks stays as it is: it is small. Rest positions stay in
     32 bits: they are few bytes, and their rounding is an error in every pose.
     """
+    if storage == "float32" or not deformer.nets:
+        return deformer
+    if storage == "float16":
+        return halved_correctives(deformer)
     small = in_16_bits(deformer)
     if small is deformer:
         return deformer
     some = poses.take(evenly(poses.pose_count, COMPARED_POSES))
     allowed = (1 + _OF_ERROR) * mean_error(deformer, some) + _OF_HEIGHT * deformer.mesh.height
     return small if mean_error(small, some) <= allowed else deformer
-
-
-def stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
-    """The deformer as the option `storage` asks: float32, float16 or auto, as `compact` decides."""
-    if storage == "float16" and deformer.nets:
-        return halved_correctives(deformer)  # an error where a weight exceeds the largest number
-    return compact(deformer, poses) if storage == "auto" else deformer

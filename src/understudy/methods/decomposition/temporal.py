@@ -63,6 +63,7 @@ from understudy.methods.decomposition.solve.motion import (
     Normalisation,
     predict,
     read_motion,
+    rows_of,
 )
 from understudy.methods.decomposition.solve.plan import (
     THOROUGH,
@@ -285,7 +286,7 @@ def _weights_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[np.ndarr
 def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float:
     """Return the mean angle between normals in some frames, in radians (NormDistort)."""
     frames = evenly(motion.rows // 3, _NORMAL_FRAMES)
-    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    rows = rows_of(frames)
     shown = predict(motion, replace(fit, transforms=fit.transforms[rows]))
     true, approx = (
         _area_vectors(some.reshape(len(some), -1, 3), triangles)

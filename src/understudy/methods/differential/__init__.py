@@ -1,1 +1,1 @@
-"""`differential` and `local`: correctives over a deformation subspace."""
+"""`differential`: correctives over a deformation subspace."""

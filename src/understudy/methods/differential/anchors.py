@@ -127,10 +127,3 @@ def checked_anchors(anchors: Sequence[int], shell: np.ndarray) -> np.ndarray:
             f"add a vertex of each to the list"
         )
     return result
-
-
-def random_anchors(shell: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Random anchors (n,), for comparison: one in every shell, the others anywhere."""
-    order = np.random.default_rng([seed, 7]).permutation(len(shell))
-    first = order[np.unique(shell[order], return_index=True)[1]]
-    return np.concatenate([first, order[~np.isin(order, first)]])[: max(count, len(first))]

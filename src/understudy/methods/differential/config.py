@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
 from understudy.methods.correctives.config import RegionsConfig
 from understudy.system.errors import InputError
@@ -87,8 +85,7 @@ class SubspaceConfig(RegionsConfig):
 _PAPER: Mapping[str, Any] = {
     **PAPER,
     "metric": "differential",  # 3.2.3: PCA of the differential coordinates
-    "weighing": "paper",  # Eq. 4: omega for the anchors, nothing else
-    "omega": (1.0,),  # Eq. 4; the values are not given
+    "omega": 1.0,  # Eq. 4: the anchors have weights, nothing else; the values are not given
     "anchors": 0.02,  # 4.2: 2 % of the vertices
     "fewest_anchors": 1,
     "anchor_hidden": (64, 64, 64),  # 3.2.4: 3 fully connected layers with 64 units
@@ -109,21 +106,17 @@ class DifferentialConfig(SubspaceConfig):
                          vertices) or differential (the differential coordinates, as in the paper)
     anchors              number of anchors as a fraction of the vertices
     fewest_anchors       lower limit of that number
-    anchor_list          indices of the anchor vertices; empty: they are selected automatically
-    anchor_choice        pivot (QR with column pivoting), even (evenly spaced along the edges),
-                         errors (half evenly spaced, half where the differential networks have the
-                         largest error; needs weighing=paper), random, or auto (pivot where
-                         weighing=validation, else errors)
+    anchor_list          indices of the anchor vertices; empty: they are selected automatically, by
+                         QR with column pivoting; with omega half are evenly spaced along the edges
+                         and half are where the differential networks have the largest error
     anchor_hidden        widths of the hidden layers of every anchor network
     anchor_epochs        passes over the training poses for the anchor networks
     anchor_loss          loss of the anchor networks: l1, l2 (as in the paper) or mixed
     anchor_nets          split (one network per anchor) or single (one for all anchors, for
                          comparison)
-    weighing             weights of the equations of the reconstruction: validation (from the errors
-                         on validation poses) or paper (omega for every anchor)
-    omega                weight of the anchors relative to the differential coordinates: one number,
-                         or one for each entry of anchor_list; setting it implies weighing=paper;
-                         empty: 1
+    omega                weight of the anchors relative to the differential coordinates, as in the
+                         paper; none: every equation of the reconstruction is weighted by its error
+                         on validation poses
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -133,9 +126,7 @@ class DifferentialConfig(SubspaceConfig):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
         "metric": ("reconstruction", "differential"),
-        "weighing": ("validation", "paper"),
         "anchor_loss": SubspaceConfig.choices["loss"],
-        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
         "anchor_nets": ("split", "single"),
     }
     limits: ClassVar[Mapping[str, Limit]] = {
@@ -152,52 +143,24 @@ class DifferentialConfig(SubspaceConfig):
     anchors: float = 0.02
     fewest_anchors: int = 64  # a fraction of a small mesh is too few to fix its position
     anchor_list: tuple[int, ...] = ()
-    anchor_choice: str = "auto"
     anchor_hidden: tuple[int, ...] = (32, 32, 32)
     anchor_epochs: int = 60
     anchor_loss: str = "mixed"
     anchor_nets: str = "split"
-    weighing: str = "validation"
-    omega: tuple[float, ...] = ()
+    omega: float | None = None
     fold_error: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.anchor_choice == "errors" and self.holds_vertices and not self.anchor_list:
-            raise InputError(
-                "anchor_choice=errors selects anchors for the reconstruction of the paper; set "
-                "weighing=paper, or leave anchor_choice at auto"
-            )
-        if len(self.omega) > 1 and len(self.omega) != len(self.anchor_list):
-            raise InputError(
-                f"omega: expected one number, or one for each of the {len(self.anchor_list)} "
-                f"entries of anchor_list, got {len(self.omega)}"
-            )
         if self.loss_space == "vertices" and self.metric != "differential":
             raise InputError("loss_space=vertices needs metric=differential, as in the paper")
 
     @property
     def holds_vertices(self) -> bool:
         """Whether the reconstruction weakly constrains every vertex to a predicted offset."""
-        return self.weighing == "validation" and not self.omega
-
-    @property
-    def anchor_weight(self) -> np.ndarray | float:
-        """omega where the weights of the equations are those of the paper: a number, or (n,)."""
-        if len(self.omega) > 1:
-            return np.asarray(self.omega, np.float64)
-        return self.omega[0] if self.omega else 1.0
+        return self.omega is None
 
     @property
     def anchors_by_errors(self) -> bool:
         """Whether half of the anchors are selected after the differential networks are trained."""
-        if self.anchor_list:
-            return False
-        automatic = self.anchor_choice == "auto" and not self.holds_vertices
-        return self.anchor_choice == "errors" or automatic
-
-    @property
-    def anchors_evenly_spaced(self) -> bool:
-        """Whether the first anchors are evenly spaced along the edges."""
-        even = not self.anchor_list and self.anchor_choice == "even"
-        return even or self.anchors_by_errors
+        return not self.anchor_list and not self.holds_vertices

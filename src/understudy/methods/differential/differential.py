@@ -44,7 +44,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.base import Traits
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.correctives.features import FeatureTable
@@ -58,18 +57,15 @@ from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.methods.differential.subspace import (
     AnchorTargets,
     Subspace,
-    Targets,
     find_subspace,
     project_poses,
 )
 from understudy.methods.differential.validation import (
     Predictions,
-    Weighted,
     predict_coordinates,
     weigh_equations,
 )
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +73,7 @@ class TrainedModel:
     """Everything that is learned, before the reconstruction is folded into the bases.
 
     coefficients  (T,P+Q) true coefficients of each region
+    figures       for the header of the file
     """
 
     table: FeatureTable
@@ -85,7 +82,8 @@ class TrainedModel:
     coordinate_nets: TrainedNets
     anchors: AnchorTargets
     anchor_nets: TrainedNets
-    weighted: Weighted
+    reconstruction: Reconstruction
+    figures: dict[str, float]
 
 
 class Differential(SharingMethod[DifferentialConfig]):
@@ -108,10 +106,6 @@ class Differential(SharingMethod[DifferentialConfig]):
     )
     Config = DifferentialConfig
 
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses` with bones, controls or both; `rig` gives skin and inputs."""
-        return self.fit_facts(PoseFacts(poses, progress), rig)
-
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Train the networks, and fold the reconstruction into the bases."""
         session = FitSession.of(self.name, self.config, facts, rig)
@@ -121,53 +115,36 @@ class Differential(SharingMethod[DifferentialConfig]):
 def train_model(session: FitSession[DifferentialConfig]) -> TrainedModel:
     """Find the subspace, train the networks of regions and anchors, and weigh the equations."""
     subspace = find_subspace(session)
-    targets = project_poses(session, subspace)
-    table = feature_table(session, [*targets.coefficients, targets.anchors.displacements])
-    inputs, anchor_inputs = _all_inputs(session, table, subspace, targets)
-    by_errors = session.config.anchors_by_errors
+    coefficients, anchors, beyond = project_poses(session, subspace)
+    table = feature_table(session, [*coefficients, anchors.displacements])
+    by_errors, regions = session.config.anchors_by_errors, subspace.regions
+    groups, rows = [region.vertices for region in regions], [*coefficients]
     if not by_errors:
         session.displacements.release()
+        groups, rows = groups + anchors.groups, rows + anchors.targets
+    # All are selected together. Anchors that are selected after training get their inputs then.
+    single = session.config.regions == 1
+    inputs = [] if single and by_errors else select_inputs(session, table, groups, rows)
+    anchor_inputs = inputs[len(regions) :]
     # The loss of the paper is that of delta itself, not of its coefficients.
-    first = subspace.regions[0].components
-    whole = targets.beyond is not None and first.count > 0
+    first = regions[0].components
+    whole = beyond is not None and first.count > 0
     learned = NetTasks(
-        inputs,
-        targets.coefficients,
+        [table.all_inputs()] if single else inputs[: len(regions)],
+        coefficients,
         subspace.project,
         loss_map=first.basis.astype(np.float32) if whole else None,
-        beyond=targets.beyond if whole else None,
+        beyond=beyond if whole else None,
     )
     nets = train_networks(session, table, learned)
-    predictions = predict_coordinates(session, table, subspace, targets.coefficients, nets)
-    anchors = targets.anchors
+    predictions = predict_coordinates(session, table, subspace, coefficients, nets)
     if by_errors and predictions is not None:
         anchors = select_anchors_by_errors(session, subspace, predictions)
         anchor_inputs = select_inputs(session, table, anchors.groups, anchors.targets)
         session.displacements.release()
     anchor_nets = train_anchor_networks(session, table, anchors, anchor_inputs, subspace)
-    weighted = weigh_equations(session, table, subspace, predictions, anchors, anchor_nets)
-    return TrainedModel(table, subspace, targets.coefficients, nets, anchors, anchor_nets, weighted)
-
-
-def _all_inputs(
-    session: FitSession[DifferentialConfig],
-    table: FeatureTable,
-    subspace: Subspace,
-    targets: Targets,
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The features (k,) that each network reads: of every region, of every anchor that moves.
-
-    All are selected together. Anchors that are selected after training get their inputs then.
-    """
-    single, later = session.config.regions == 1, session.config.anchors_by_errors
-    if single and later:
-        return [table.all_inputs()], []
-    groups, rows = [region.vertices for region in subspace.regions], [*targets.coefficients]
-    count = len(groups)
-    if not later:
-        groups, rows = groups + targets.anchors.groups, rows + targets.anchors.targets
-    selected = select_inputs(session, table, groups, rows)
-    return [table.all_inputs()] if single else selected[:count], selected[count:]
+    weighed = weigh_equations(session, table, subspace, predictions, anchors, anchor_nets)
+    return TrainedModel(table, subspace, coefficients, nets, anchors, anchor_nets, *weighed)
 
 
 def select_anchors_by_errors(
@@ -177,9 +154,9 @@ def select_anchors_by_errors(
     count = len(subspace.anchors)
     half = subspace.anchors[: max(count // 2, subspace.laplacian.shell_count)]
     start = Reconstruction(subspace.laplacian, half, subspace.weights)
-    omega, progress = float(session.config.anchor_weight), session.progress
+    omega = session.config.omega or 1.0
     chosen = add_anchors_by_errors(
-        start, omega, predictions.delta, predictions.true, count, progress
+        start, omega, predictions.delta, predictions.true, count, session.progress
     )
     blocks = session.displacements.blocks()
     read = [block[:, chosen] - subspace.mean[chosen] for _, block in blocks]
@@ -218,30 +195,26 @@ def fold(session: FitSession[DifferentialConfig], model: TrainedModel) -> Deform
     """The deformer: the reconstruction folded into the bases, and the bases truncated."""
     given = session.config.fold_error
     tolerance = session.basis_error if given is None else given
-    reconstruction, regions = model.weighted.reconstruction, model.subspace.regions
-    of_regions = fold_regions(
+    reconstruction, regions = model.reconstruction, model.subspace.regions
+    nets, bases = fold_regions(
         reconstruction, regions, model.coefficients, model.coordinate_nets, tolerance
     )
-    of_anchors = fold_anchors(
-        reconstruction,
-        regions,
-        model.anchors,
-        model.anchor_nets,
-        of_regions.coefficient_count,
-        tolerance,
+    first = sum(basis.matrix.shape[1] for basis in bases)
+    anchor_nets, anchor_bases = fold_anchors(
+        reconstruction, regions, model.anchors, model.anchor_nets, first, tolerance
     )
     figures = {
         "anchors": len(model.anchors.vertices),
         "components": sum(region.components.count for region in regions),
-        **model.weighted.figures,
+        **model.figures,
     }
     return make_deformer(
         session,
         model.table,
-        [*of_regions.nets, *of_anchors.nets],
-        [*of_regions.bases, *of_anchors.bases],
+        [*nets, *anchor_nets],
+        [*bases, *anchor_bases],
         model.subspace.mean,
         model.coordinate_nets,
         figures,
-        anchors=[int(vertex) for vertex in model.anchors.vertices],
+        anchors=model.anchors.vertices.tolist(),
     )

@@ -43,22 +43,13 @@ class TruncatedBasis:
     remap: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """Networks and bases of a deformer, and the number of coefficients so far."""
-
-    nets: list[Net]
-    bases: list[Basis]
-    coefficient_count: int
-
-
 def fold_regions(
     reconstruction: Reconstruction,
     regions: Sequence[Region],
     coefficients: Sequence[np.ndarray],
     trained: TrainedNets,
     tolerance: float,
-) -> Folded:
+) -> tuple[list[Net], list[Basis]]:
     """The networks and bases of regions with coefficients (T,P), truncated within `tolerance`."""
     neighbours = sp.csr_matrix(reconstruction.laplacian.symmetric != 0).astype(np.float64)
     bases: list[Basis] = []
@@ -85,7 +76,7 @@ def fold_regions(
         remaps[int(numbers[0])] = np.concatenate(transfers), np.arange(first, free)
     nets = [remapped(net, *remaps[int(net.outputs[0])]) for net in trained.nets]
     # A region that moves nothing has no coefficients left.
-    return Folded([net for net in nets if len(net.outputs)], bases, free)
+    return [net for net in nets if len(net.outputs)], bases
 
 
 def fold_anchors(
@@ -95,10 +86,10 @@ def fold_anchors(
     trained: TrainedNets,
     first_output: int,
     tolerance: float,
-) -> Folded:
+) -> tuple[list[Net], list[Basis]]:
     """The networks of the anchors from coefficient `first_output` on, and their basis in blocks."""
     if not len(anchors.moving):
-        return Folded([], [], first_output)
+        return [], []
     owner = np.empty(len(reconstruction.laplacian.degree), int)
     for number, region in enumerate(regions):
         owner[region.vertices] = number
@@ -110,8 +101,13 @@ def fold_anchors(
     shift = first_output - int(numbers[0])
     nets = [replace(net, outputs=net.outputs + shift) for net in trained.nets]
     matrix = reconstruction.anchor_basis()[:, anchors.moving]
-    bases = anchor_bases(matrix, (numbers + shift).reshape(-1, 3).T, blocks, size, tolerance)
-    return Folded(nets, bases, first_output + len(numbers))
+    outputs = (numbers + shift).reshape(-1, 3).T  # of x, y and z of each anchor
+    bases = []
+    for block in blocks:  # with the vertices that it moves
+        rows = np.flatnonzero(np.linalg.norm(matrix[:, block] * size[block], axis=1) > tolerance)
+        if len(rows):
+            bases.append(Basis(rows, matrix[np.ix_(rows, block)], outputs[:, block]))
+    return nets, bases
 
 
 def near_and_far(
@@ -166,29 +162,6 @@ def remapped(net: Net, remap: np.ndarray, outputs: np.ndarray) -> Net:
     weights = (*net.weights[:-1], remap @ net.weights[-1].astype(np.float64))
     biases = (*net.biases[:-1], remap @ net.biases[-1].astype(np.float64))
     return replace(net, weights=weights, biases=biases, outputs=outputs)
-
-
-def anchor_bases(
-    matrix: np.ndarray,
-    coefficients: np.ndarray,
-    blocks: Sequence[np.ndarray],
-    size: np.ndarray,
-    tolerance: float,
-) -> list[Basis]:
-    """The shared basis of the anchors in blocks, each with the vertices that it moves.
-
-    matrix        (V,m) displacement of each vertex per unit displacement of each anchor
-    coefficients  (3,m) coefficient numbers of x, y and z of each anchor
-    blocks        (k,) anchors of each block
-    size          (m,) root mean square displacement of each anchor
-    """
-    bases = []
-    for block in blocks:
-        reach = np.linalg.norm(matrix[:, block] * size[block], axis=1)
-        rows = np.flatnonzero(reach > tolerance)
-        if len(rows):
-            bases.append(Basis(rows, matrix[np.ix_(rows, block)], coefficients[:, block]))
-    return bases
 
 
 def _second_moments(rows: np.ndarray) -> np.ndarray:

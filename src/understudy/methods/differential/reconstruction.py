@@ -170,20 +170,25 @@ class Reconstruction:
 
     def fold_coordinates(self, basis: np.ndarray, vertices: np.ndarray) -> np.ndarray:
         """S^-1 L_s W^2 D U: (3V,P) float64, of a basis U (3n,P) of coordinates of vertices (n,)."""
-        degree = self.laplacian.degree
-        spread = np.zeros((len(degree), 3 * basis.shape[1]))
-        spread[vertices] = degree[vertices, None] * basis.reshape(len(vertices), 3 * basis.shape[1])
-        folded = self._solved(self._coordinate_map @ spread)
-        return folded.reshape(3 * len(degree), basis.shape[1])
+        return self._folded(basis, vertices, self.laplacian.degree, self._coordinate_map)
 
     def fold_offsets(self, basis: np.ndarray, vertices: np.ndarray) -> np.ndarray:
         """S^-1 Z^2 B: (3V,P) float64, of a basis B (3n,P) of offsets of vertices (n,)."""
-        count = len(self.laplacian.degree)
-        spread = np.zeros((count, 3 * basis.shape[1]))
-        spread[vertices] = self._offset_square[vertices, None] * basis.reshape(
-            len(vertices), 3 * basis.shape[1]
-        )
-        return self._solved(spread).reshape(3 * count, basis.shape[1])
+        return self._folded(basis, vertices, self._offset_square)
+
+    def _folded(
+        self,
+        basis: np.ndarray,
+        vertices: np.ndarray,
+        scale: np.ndarray,
+        matrix: sp.csr_matrix | None = None,
+    ) -> np.ndarray:
+        """S^-1 times `matrix` times `scale` (V,) times the basis of some vertices."""
+        width = basis.shape[1]
+        right = np.zeros((len(scale), 3 * width))
+        right[vertices] = scale[vertices, None] * basis.reshape(len(vertices), 3 * width)
+        right = right if matrix is None else matrix @ right
+        return self._solved(right).reshape(3 * len(scale), width)
 
     def influence(self, vertices: np.ndarray) -> np.ndarray:
         """The columns of S^-1 L_s W^2 D that belong to `vertices` (n,): (V,n) float64."""

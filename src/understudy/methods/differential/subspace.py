@@ -40,11 +40,7 @@ from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.correctives.regions import displacement_pivots, mesh_regions
 from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.stages import STILL
-from understudy.methods.differential.anchors import (
-    checked_anchors,
-    even_anchors,
-    random_anchors,
-)
+from understudy.methods.differential.anchors import checked_anchors, even_anchors
 from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     Laplacian,
@@ -255,21 +251,6 @@ class AnchorTargets:
         return result
 
 
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """What the networks have to predict.
-
-    coefficients  (T,P+Q) of each region: those of coordinates, then those of offsets
-    anchors       of the anchors that are selected before training
-    beyond        (T,3V) float32, the part of the coordinates that the components do not span; None
-                  where the loss is that of the coefficients
-    """
-
-    coefficients: list[np.ndarray]
-    anchors: AnchorTargets
-    beyond: np.ndarray | None
-
-
 def find_subspace(session: FitSession[DifferentialConfig]) -> Subspace:
     """The subspace of a sample of the training poses."""
     config, poses = session.config, session.poses
@@ -279,11 +260,15 @@ def find_subspace(session: FitSession[DifferentialConfig]) -> Subspace:
         task.advance()
         anchors = _select_anchors(session, laplacian, sample)
         delta = laplacian.coordinates(sample)
-        weights = Weights(config.anchor_weight)
-        if config.holds_vertices:
+        if config.omega is None:
             weights = estimated_weights(laplacian, sample, delta, anchors, session.height)
+        else:
+            weights = Weights(config.omega)
         task.advance()
-        seeds = _region_seeds(session, laplacian, sample, anchors)
+        seeds = anchors
+        if config.anchors_by_errors and config.regions > 1:  # these do not say what moves
+            seeds = _pivots(session, laplacian, sample, len(anchors))
+        seeds = seeds[: config.regions]
         components = _find_components(
             session, delta, seeds, Reconstruction(laplacian, anchors, weights)
         )
@@ -302,25 +287,10 @@ def _select_anchors(
     if config.anchor_list:
         return checked_anchors(config.anchor_list, laplacian.shell)
     count = max(config.fewest_anchors, round(config.anchors * session.poses.vertex_count))
-    if config.anchor_choice == "random":
-        return random_anchors(laplacian.shell, count, config.seed)
-    if config.anchors_evenly_spaced:
+    if config.anchors_by_errors:
         motion = np.linalg.norm(sample, axis=(0, 2))
         return even_anchors(laplacian.symmetric, motion, laplacian.shell, count)
     return _pivots(session, laplacian, sample, count)
-
-
-def _region_seeds(
-    session: FitSession[DifferentialConfig],
-    laplacian: Laplacian,
-    sample: np.ndarray,
-    anchors: np.ndarray,
-) -> np.ndarray:
-    """The vertices that regions grow around: the first anchors, or pivots if those are even."""
-    count = session.config.regions
-    if session.config.anchors_evenly_spaced and count > 1:
-        return _pivots(session, laplacian, sample, len(anchors))[:count]
-    return anchors[:count]
 
 
 def _pivots(
@@ -362,8 +332,15 @@ def _offset_basis(session: FitSession[DifferentialConfig], sample: np.ndarray) -
     return kept[:, : components_for_error(some, kept, even, session.basis_error)]
 
 
-def project_poses(session: FitSession[DifferentialConfig], subspace: Subspace) -> Targets:
-    """The coefficients of every region and the displacements of the anchors, in every pose."""
+def project_poses(
+    session: FitSession[DifferentialConfig], subspace: Subspace
+) -> tuple[list[np.ndarray], AnchorTargets, np.ndarray | None]:
+    """What the networks have to predict in every pose.
+
+    The coefficients (T,P+Q) of each region, those of coordinates first; the displacements of the
+    anchors; and the part of the coordinates that the components do not span, (T,3V) float32: None
+    where the loss is that of the coefficients.
+    """
     count, regions = session.poses.pose_count, subspace.regions
     coefficients = [np.empty((count, region.coefficient_count), np.float32) for region in regions]
     anchored = np.empty((count, len(subspace.anchors), 3), np.float32)
@@ -381,5 +358,4 @@ def project_poses(session: FitSession[DifferentialConfig], subspace: Subspace) -
                     spanned = rows[where, : region.split] @ basis.T
                     beyond[where] = delta.reshape(len(delta), -1) - spanned
             task.advance(len(block))
-    anchors = AnchorTargets.of(subspace.anchors, anchored, session.height)
-    return Targets(coefficients, anchors, beyond)
+    return coefficients, AnchorTargets.of(subspace.anchors, anchored, session.height), beyond

@@ -54,14 +54,6 @@ class Predictions:
     mse: float
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """The reconstruction with its final weights, and figures for the header of the file."""
-
-    reconstruction: Reconstruction
-    figures: dict[str, float]
-
-
 def predict_coordinates(
     session: FitSession[DifferentialConfig],
     table: FeatureTable,
@@ -101,27 +93,22 @@ def weigh_equations(
     predictions: Predictions | None,
     anchors: AnchorTargets,
     anchor_nets: TrainedNets,
-) -> Weighted:
-    """The reconstruction weighted by validation poses; without them weights stay as estimated."""
+) -> tuple[Reconstruction, dict[str, float]]:
+    """The reconstruction weighted by validation poses, and figures for the header of the file.
+
+    Without validation poses, or with omega, its weights stay as they are.
+    """
     figures: dict[str, float] = {}
-    if predictions is None or not predictions.unseen:
-        return _with_estimated_weights(subspace, anchors, figures)
-    predicted = anchors.predict(anchor_nets, table, predictions.poses)
-    distance = np.linalg.norm(predicted - anchors.displacements[predictions.poses], axis=2)
-    figures = {"mse_differential": predictions.mse, "mse_anchors": float(np.mean(distance**2) / 3)}
-    if not session.config.holds_vertices:
-        return _with_estimated_weights(subspace, anchors, figures)
-    best = _search_factors(
-        subspace.laplacian, anchors.vertices, predictions, predicted, session.height
-    )
-    return Weighted(best.reconstruction, {**figures, **best.figures})
-
-
-def _with_estimated_weights(
-    subspace: Subspace, anchors: AnchorTargets, figures: dict[str, float]
-) -> Weighted:
-    reconstruction = Reconstruction(subspace.laplacian, anchors.vertices, subspace.weights)
-    return Weighted(reconstruction, figures)
+    if predictions is not None and predictions.unseen:
+        predicted = anchors.predict(anchor_nets, table, predictions.poses)
+        square = np.square(predicted - anchors.displacements[predictions.poses])
+        figures = {"mse_differential": predictions.mse, "mse_anchors": float(np.mean(square))}
+        if session.config.holds_vertices:
+            found, more = _search_factors(
+                subspace.laplacian, anchors.vertices, predictions, predicted, session.height
+            )
+            return found, figures | more
+    return Reconstruction(subspace.laplacian, anchors.vertices, subspace.weights), figures
 
 
 def _search_factors(
@@ -130,7 +117,7 @@ def _search_factors(
     predictions: Predictions,
     predicted_anchors: np.ndarray,
     height: float,
-) -> Weighted:
+) -> tuple[Reconstruction, dict[str, float]]:
     """The weights with the smallest mean error on the poses of `predictions`."""
     true = predictions.true
     least = 0.5 * LEAST_MOTION * height
@@ -158,7 +145,7 @@ def _search_factors(
         error((anchor_factor, offset_factor))
     best = min(tried, key=lambda factors: tried[factors][0])
     figures = {"anchor_factor": best[0], "hold_factor": best[1], "error_unseen": tried[best][0]}
-    return Weighted(tried[best][1], figures)
+    return tried[best][1], figures
 
 
 def _with_neighbours(laplacian: Laplacian, errors: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.posing import Dofs, PosingSkeleton, Symmetry
@@ -22,7 +23,6 @@ from understudy.methods.posing_fitting.from_controls import (
 )
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
 from understudy.methods.posing_fitting.independent import (
-    ControlRange,
     Study,
     dofs_of,
     drivers_of,
@@ -131,9 +131,9 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
         if driven is not None:
             return driven
     study = study_of(chosen)
-    controls = _controls(deformer, poses, chosen)
-    found = find_independent(study, controls)
-    dofs = dofs_of(found, study, controls)
+    spec = deformer.control_spec or ControlSpec((), np.zeros(0), np.zeros(0))
+    found = find_independent(study, spec, _controls(deformer, spec, poses, chosen))
+    dofs = dofs_of(found, study, spec)
     posing = replace(posing, dofs=dofs, drivers=drivers_of(found, dofs, study))
     errors = _errors(posing, deformer, poses)
     notes = (*_notes(posing, len(chosen)), *notes)
@@ -156,7 +156,7 @@ def _driven_by_controls(
     spec, values = poses.control_spec, poses.controls
     assert spec is not None
     assert values is not None
-    # As many poses as have that many numbers; neighbours of those kept out are kept out too.
+    # As many poses as have that many numbers.
     bones = posing.skeleton.bone_count
     chosen = evenly(poses.pose_count, int(np.clip(_DRIVEN_NUMBERS // bones, *_DRIVEN_POSES)))
     given = np.asarray(values[chosen])
@@ -217,19 +217,16 @@ def _missing_limbs(posing: PosingSkeleton) -> tuple[str, ...]:
     return (f"not found, so without handles: {', '.join(missing)}",) if missing else ()
 
 
-def _controls(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[int, ControlRange]:
-    """Return the controls that change the deformer's result."""
-    spec, values = deformer.control_spec, poses.controls
-    if spec is None or values is None:
+def _controls(
+    deformer: Deformer, spec: ControlSpec, poses: Poses, chosen: np.ndarray
+) -> dict[int, np.ndarray]:
+    """Return the controls that change the deformer's result: number -> values (T,)."""
+    values = poses.controls
+    if values is None:
         return {}
     columns = deformer.features.columns - 12 * deformer.bone_count
-    result = {}
-    for c in np.unique(columns[columns >= 0]).tolist():
-        low, high = float(spec.low[c]), float(spec.high[c])
-        if low < high:
-            rest = float(np.clip(spec.rest[c], low, high))
-            result[c] = ControlRange(spec.names[c], values[chosen, c], low, high, rest)
-    return result
+    used = np.unique(columns[columns >= 0]).tolist()
+    return {c: values[chosen, c] for c in used if spec.low[c] < spec.high[c]}
 
 
 def _errors(posing: PosingSkeleton, deformer: Deformer, poses: Poses) -> dict[str, float]:

@@ -28,6 +28,7 @@ from understudy.core.posing import (
 from understudy.geometry.bone_motion import CHANNELS, ORDERS, ROTATION, angles_of, rotation_of
 from understudy.methods.posing_fitting.independent import KINDS, Study
 from understudy.rigs.sampling import control_groups
+from understudy.training.held_out import held_out_blocks
 
 _GOOD = 5e-6  # of the height: vertices that are moved by less are right
 _EXPLAINS = 0.015  # share of what is left that the controls of one bone must explain
@@ -51,8 +52,8 @@ def is_of_rig(spec: ControlSpec) -> bool:
 
 
 def held_out(pose_count: int) -> np.ndarray:
-    """Return which poses (T,) no driver is fitted to."""
-    return np.arange(pose_count) % 8 == 3
+    """Return which poses (T,) no driver is fitted to: many blocks, for samples of many controls."""
+    return held_out_blocks(pose_count, pose_count, 8)
 
 
 def in_order_of_controls(study: Study, spec: ControlSpec, values: np.ndarray) -> Study:

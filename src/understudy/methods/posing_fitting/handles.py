@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 
 from understudy.core.mesh import Mesh
 from understudy.core.posing import Handle
 from understudy.geometry.bone_motion import parents_first
-from understudy.methods.posing_fitting.levers import Levers
+from understudy.methods.posing_fitting.levers import Levers, upwards
 from understudy.methods.posing_fitting.sides import side_of_name
 
 _LIMB = 0.16  # of the size of the tree: shortest chain that is a limb
@@ -140,10 +141,7 @@ def body_parts(
     own = {"hand": "arm", "foot": "leg", "head": "neck", "end": "limb"}
     passing = np.zeros(bones, int)  # handles at or below each bone
     for handle in handles:
-        b = handle.bone
-        while b >= 0:
-            passing[b] += 1
-            b = int(parents[b])
+        passing[upwards(parents, handle.bone)] += 1
     names = ["trunk"]
     part = np.zeros(bones, np.int32)
     for handle in handles:
@@ -156,10 +154,8 @@ def body_parts(
             if name not in names:
                 names.append(name)
         part[tree.below(handle.bone)] = names.index(tip)
-        b = int(parents[handle.bone])
-        while b >= 0 and passing[b] == 1 and b != pelvis:
-            part[b] = names.index(limb)
-            b = int(parents[b])
+        alone = lambda b: passing[b] == 1 and b != pelvis
+        part[[*takewhile(alone, upwards(parents, handle.bone)[1:])]] = names.index(limb)
     for b in tree.sequence:  # bones beside a chain belong to the part of their parent
         p = int(parents[b])
         if p >= 0 and part[b] == 0 and passing[b] == 0:
@@ -191,11 +187,7 @@ def _below(parents: np.ndarray) -> np.ndarray:
 
 def _path(parents: np.ndarray, leaf: int, taken: np.ndarray) -> list[int]:
     """Return the bones from a leaf up to the first that is taken, without it."""
-    path, b = [], leaf
-    while b >= 0 and not taken[b]:
-        path.append(b)
-        b = int(parents[b])
-    return path
+    return [*takewhile(lambda b: not taken[b], upwards(parents, leaf))]
 
 
 def _free_length(
@@ -273,12 +265,10 @@ def _side(tree: Tree, place: np.ndarray, mesh: Mesh, bone: int, pelvis: int) -> 
 
     A character that looks along -Y (Z up) or +Z (Y up) has its left at positive x.
     """
-    b = bone
-    while b >= 0 and b != pelvis:
+    for b in takewhile(lambda b: b != pelvis, upwards(tree.parents, bone)):
         named = side_of_name(tree.names[b])
         if named is not None:
             return named
-        b = int(tree.parents[b])
     off = place[bone, 0] - place[pelvis, 0]
     if abs(off) < 0.03 * mesh.height:
         return "middle"

@@ -20,7 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 
+from understudy.core.controls import ControlSpec
+from understudy.core.poses import evenly
 from understudy.core.posing import Dofs, Driver, products, term_count
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
@@ -32,6 +35,7 @@ from understudy.geometry.bone_motion import (
     motion_of_bones,
 )
 from understudy.methods.posing_fitting.levers import Levers, tree_distances
+from understudy.training.held_out import held_out_blocks, in_motion
 
 KINDS = {"rotation": ROTATION, "stretch": STRETCH, "move": MOVE}  # in the order of the search
 _STEPS = 4  # bones this far apart in the skeleton are near
@@ -54,21 +58,6 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted polynomial.
-
-    inputs  dofs
-    degree  0: constant
-    error   (k,) root mean square error, the larger of that on poses that were held out and that on
-            the others
-    """
-
-    inputs: tuple[int, ...]
-    degree: int
-    error: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
 class Study:
     """The poses in which dofs are looked for.
 
@@ -88,24 +77,14 @@ class Study:
     pelvis: int
 
 
-@dataclass(frozen=True)
-class ControlRange:
-    """A control that is a dof: its name, values (T,) in the poses, limits and rest value."""
-
-    name: str
-    values: np.ndarray
-    low: float
-    high: float
-    rest: float
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A driver before its coefficients are final: the channels of a bone, inputs and degree."""
 
     bone: int
     channels: list[int]
-    fit: Fit
+    inputs: list[int]
+    degree: int
 
 
 @dataclass(eq=False)
@@ -134,11 +113,16 @@ class Independent:
         self.scaled.append((values - 0.5 * (low + high)) / max(0.5 * (high - low), 1e-12))
 
 
-def find_independent(study: Study, controls: dict[int, ControlRange]) -> Independent:
-    """Return the dofs and the drivers of all other motion; the controls are dofs in any case."""
+def find_independent(
+    study: Study, spec: ControlSpec, controls: dict[int, np.ndarray]
+) -> Independent:
+    """Return the dofs and the drivers of all other motion.
+
+    controls  number -> values (T,) of controls that are dofs in any case
+    """
     found = Independent()
-    for number, control in controls.items():
-        found.add(control.name, -1, number, control.values)
+    for number, values in controls.items():
+        found.add(spec.names[number], -1, number, values)
     search = _Search(study, found)
     for channel in (*range(6)[ROTATION], *range(6)[MOVE]):
         search.add(study.pelvis, channel)
@@ -151,7 +135,7 @@ def find_independent(study: Study, controls: dict[int, ControlRange]) -> Indepen
     return found
 
 
-def dofs_of(found: Independent, study: Study, controls: dict[int, ControlRange]) -> Dofs:
+def dofs_of(found: Independent, study: Study, spec: ControlSpec) -> Dofs:
     """Return the dofs with their limits: the range of the poses, and the rest pose."""
     resting = motion_of_bones(study.skeleton.world_from_bone[None], study.joints)[0]
     low = np.array([values.min() for values in found.values])
@@ -159,8 +143,8 @@ def dofs_of(found: Independent, study: Study, controls: dict[int, ControlRange])
     rest = np.zeros(len(low))
     for j, (bone, channel) in enumerate(zip(found.bones, found.channels)):
         if bone < 0:
-            control = controls[channel]
-            low[j], high[j], rest[j] = control.low, control.high, control.rest
+            low[j], high[j] = spec.low[channel], spec.high[channel]
+            rest[j] = np.clip(spec.rest[channel], low[j], high[j])
             continue
         rest[j] = resting[bone, channel]
         wide = 0.0
@@ -178,11 +162,11 @@ def drivers_of(found: Independent, dofs: Dofs, study: Study) -> tuple[Driver, ..
     x = (np.stack(found.values, axis=1) - dofs.middle) / dofs.half
     drivers = []
     for plan in found.plans:
-        inputs = np.array(plan.fit.inputs, np.int32)
+        inputs = np.array(plan.inputs, np.int32)
         y = study.motion[:, plan.bone, plan.channels]
-        coefficients = refit(x[:, inputs], y, plan.fit.degree)
+        coefficients = _solve(products(x[:, inputs], plan.degree), y)
         channels = np.array(plan.channels, np.int32)
-        drivers.append(Driver(plan.bone, channels, inputs, plan.fit.degree, coefficients))
+        drivers.append(Driver(plan.bone, channels, inputs, plan.degree, coefficients))
     return tuple(drivers)
 
 
@@ -193,7 +177,7 @@ class _Search:
         self.study, self.found = study, found
         self.steps = tree_distances(study.joints.parents)
         count = len(study.motion)
-        animation = is_animation(study.motion[..., ROTATION].reshape(count, -1))
+        animation = in_motion(study.motion[..., ROTATION].reshape(count, -1))
         self.fitter = DriverFitter(count, far=not animation)
         self.share = _FOLLOWS_EXACTLY if animation else _FOLLOWS
 
@@ -216,10 +200,11 @@ class _Search:
         own: list[int] = []
         near = self._near(bone)
         while left:
-            fit = self.fitter.fit(self._x(), motion[:, left], own, near, 0.02 * wanted)
-            wrong = fit.error * (fit.error > wanted)
+            x = np.stack(self.found.scaled, axis=1)  # all dofs so far
+            inputs, degree, error = self.fitter.fit(x, motion[:, left], own, near, 0.02 * wanted)
+            wrong = error * (error > wanted)
             if not wrong.any():
-                self.found.plans.append(Plan(bone, left, fit))
+                self.found.plans.append(Plan(bone, left, inputs, degree))
                 return
             own.append(self.add(bone, left.pop(int(wrong.argmax()))))
 
@@ -234,10 +219,6 @@ class _Search:
         groups = [tuple(int(j) for j in dofs[bones[dofs] == b]) for b in np.unique(bones[dofs])]
         return alone + [group for group in groups if 1 < len(group) <= 3]
 
-    def _x(self) -> np.ndarray:
-        """Return all dofs so far in [-1,1], (T,D)."""
-        return np.stack(self.found.scaled, axis=1)
-
 
 class DriverFitter:
     """Fits polynomials of dofs to numbers of the same T poses.
@@ -248,18 +229,17 @@ class DriverFitter:
 
     def __init__(self, pose_count: int, far: bool):
         self.far = far
-        # Blocks of neighbouring poses are held out: neighbours in an animation are nearly equal.
-        block = np.arange(pose_count) * 16 // max(pose_count, 1)
-        self.held_out = block % 4 == 2
+        self.held_out = held_out_blocks(pose_count, 16, 4)
         self.learned = ~self.held_out
-        self.few = np.unique(
-            np.linspace(0, pose_count - 1, min(pose_count, _SELECTION_POSES)).astype(np.int64)
-        )
+        self.few = evenly(pose_count, _SELECTION_POSES)
 
     def fit(
         self, x: np.ndarray, y: np.ndarray, base: Sequence[int], near: Sequence[Group], good: float
-    ) -> Fit:
-        """Return the polynomial that predicts y.
+    ) -> tuple[list[int], int, np.ndarray]:
+        """Return the inputs and the degree of the polynomial that predicts y, and its error (k,).
+
+        The error is the root mean square, the larger of that on poses that were held out and that
+        on the others.
 
         x     (T,D) all dofs, in [-1,1]
         y     (T,k)
@@ -316,7 +296,9 @@ class DriverFitter:
             return float(np.sqrt((left**2).sum() / free)), left
         raise AssertionError
 
-    def _best_degree(self, x: np.ndarray, y: np.ndarray, chosen: list[int], good: float) -> Fit:
+    def _best_degree(
+        self, x: np.ndarray, y: np.ndarray, chosen: list[int], good: float
+    ) -> tuple[list[int], int, np.ndarray]:
         """Return the fit of the first good degree, or of that with the least held-out error."""
         inputs = x[:, chosen]
         best = None
@@ -336,26 +318,12 @@ class DriverFitter:
                 break
         assert best is not None
         degree, error = best
-        return Fit(tuple(chosen) if degree else (), degree, error)
-
-
-def is_animation(motion: np.ndarray) -> bool:
-    """Return whether poses (T,n) follow each other as frames do, rather than being random."""
-    if len(motion) < 3:
-        return False
-    step = ((motion[1:] - motion[:-1]) ** 2).sum()
-    spread = ((motion - motion.mean(axis=0)) ** 2).sum()
-    return bool(step < 0.5 * 2 * spread)  # the steps of independent poses are twice the spread
+        return chosen if degree else [], degree, error
 
 
 def _rms(values: np.ndarray) -> np.ndarray:
     """Return the root mean square of each column; 0 without rows."""
     return np.sqrt((values**2).mean(axis=0)) if len(values) else np.zeros(values.shape[1])
-
-
-def refit(x: np.ndarray, y: np.ndarray, degree: int) -> np.ndarray:
-    """Return the coefficients (terms,k) of the polynomial of x (T,n) that fits y (T,k)."""
-    return _solve(products(x, degree), y)
 
 
 def _solve(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -367,26 +335,12 @@ def _solve(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _legendre(x: np.ndarray, degree: int) -> np.ndarray:
     """Return products of normalised Legendre polynomials, the span of `products`: (T,terms)."""
-    if not degree:
-        return np.ones((len(x), 1))
-    p1 = np.sqrt(3) * x
-    n = x.shape[1]
-    if degree == 1:
-        return np.concatenate([np.ones((len(x), 1)), p1], axis=1)
-    p2 = np.sqrt(5) * (1.5 * x**2 - 0.5)
-    if degree == 2:
-        first, second = np.triu_indices(n, 1)
-        return np.concatenate([np.ones((len(x), 1)), p1, p2, p1[:, first] * p1[:, second]], axis=1)
-    powers = [np.ones_like(x), p1, p2]
-    if degree > 2:
-        powers.append(np.sqrt(7) * (2.5 * x**3 - 1.5 * x))
-    if degree > 3:
-        powers.append(3 * (4.375 * x**4 - 3.75 * x**2 + 0.375))
+    powers = legvander(x, degree) * np.sqrt(2 * np.arange(degree + 1) + 1)  # (T,n,degree + 1)
     columns = []
-    for exponents in _exponents(n, degree):
+    for exponents in _exponents(x.shape[1], degree):
         column = np.ones(len(x))
         for j, power in exponents:
-            column = column * powers[power][:, j]
+            column = column * powers[:, j, power]
         columns.append(column)
     return np.stack(columns, axis=1)
 

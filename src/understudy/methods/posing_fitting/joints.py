@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from understudy.core.poses import evenly
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     ORDERS,
@@ -30,6 +31,7 @@ from understudy.geometry.bone_motion import (
 )
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import cross_matrix
+from understudy.methods.posing_fitting.levers import upwards
 
 _POSES = 300
 _HALF_TURN = 2.6  # radians; bones that turn farther get a reference rotation
@@ -48,18 +50,19 @@ _NEAR = 0.002  # the same for a distance of the size
 def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> np.ndarray:
     """Return the bone (B,) that each follows in poses (T,B,3,4), -1 for roots; in any order."""
     parents = skeleton.parents.astype(np.int64)
-    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _CARRIED_POSES).astype(np.int64))
+    some = evenly(len(world_from_bone), _CARRIED_POSES)
     place = world_from_bone[some, :, :, 3]
     rest = skeleton.world_from_bone
     turn, _ = split_stretch(world_from_bone[some, :, :, :3] @ np.linalg.inv(rest[..., :3]))
     size = float(np.ptp(rest[..., 3], axis=0).max()) or 1.0
     every = np.arange(len(parents))
-    roots = (parents < 0) & (every != _top(parents, pelvis))
+    above = upwards(parents, pelvis)
+    roots = (parents < 0) & (every != above[-1])
     place = place - place.mean(axis=(0, 1))
     own = np.sqrt(((place - place.mean(axis=0)) ** 2).sum(axis=2).mean(axis=0))  # of roots
     child = np.flatnonzero(parents >= 0)
     own[child] = _carried_motion(place[:, child], place[:, parents[child]], turn[:, parents[child]])
-    loose = np.flatnonzero(((own > _CARRIED * size) | roots) & ~_ancestors(parents, pelvis))
+    loose = np.flatnonzero(((own > _CARRIED * size) | roots) & ~np.isin(every, above))
     if not loose.size:
         return parents
     cost = np.concatenate(
@@ -123,29 +126,13 @@ def _costs(
     return np.stack([moved.T, (_TURN * size * turned + _NEAR * distance).T], axis=1)
 
 
-def _top(parents: np.ndarray, bone: int) -> int:
-    """Return the root above a bone."""
-    while parents[bone] >= 0:
-        bone = int(parents[bone])
-    return bone
-
-
-def _ancestors(parents: np.ndarray, bone: int) -> np.ndarray:
-    """Return which bones are `bone` or above it, (B,) bool."""
-    above = np.zeros(len(parents), bool)
-    while bone >= 0:
-        above[bone] = True
-        bone = int(parents[bone])
-    return above
-
-
 def _attached(parents: np.ndarray, pelvis: int, loose: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Return parents (B,) with loose bones (n,) attached, the cheapest of cost (n,B) first."""
     result = parents.copy()
     result[loose] = -2
     # What the pelvis and the bones above it carry, with all that follows, is attached.
     inside = np.zeros(len(parents), bool)
-    inside[_ancestors(parents, pelvis)] = True
+    inside[upwards(parents, pelvis)] = True
     children = [np.flatnonzero(result == b) for b in range(len(parents))]
 
     def take(bone: int) -> None:
@@ -196,7 +183,7 @@ def find_joints(
     """Return joints in poses (T,B,3,4) for parents (B,); the axes of `pelvis` are the world's."""
     count = skeleton.bone_count
     rest = skeleton.world_from_bone
-    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _POSES).astype(np.int64))
+    some = evenly(len(world_from_bone), _POSES)
     local, _, _ = local_rotations(world_from_bone[some], rest, parents)
     axes, _ = polar(rest[..., :3])
     reference = np.tile(np.eye(3), (count, 1, 1))

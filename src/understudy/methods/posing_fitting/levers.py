@@ -116,3 +116,15 @@ def tree_distances(parents: np.ndarray) -> np.ndarray:
     child = np.flatnonzero(parents >= 0)
     links = sp.csr_matrix((np.ones(len(child)), (child, parents[child])), shape=(count, count))
     return shortest_path(links, directed=False, unweighted=True)
+
+
+def upwards(parents: np.ndarray, bone: int) -> list[int]:
+    """Return a bone, its parent, and so on to a root.
+
+    >>> upwards(np.array([-1, 0, 1, 0]), 2)
+    [2, 1, 0]
+    """
+    found = [bone]
+    while parents[found[-1]] >= 0:
+        found.append(int(parents[found[-1]]))
+    return found

@@ -27,12 +27,8 @@ def other_side(name: str) -> str | None:
     >>> other_side("hand.L"), other_side("LeftFoot"), other_side("l_clavicle"), other_side("head")
     ('hand.R', 'RightFoot', 'r_clavicle', None)
     """
-    for pattern in (_WORD, _CAMEL):
-        found = list(pattern.finditer(name))
-        if found:
-            last = found[-1]
-            return name[: last.start()] + _swapped(last.group()) + name[last.end() :]
-    return None
+    last = _last_side(name)
+    return last and name[: last.start()] + _swapped(last.group()) + name[last.end() :]
 
 
 def side_of_name(name: str) -> str | None:
@@ -41,11 +37,14 @@ def side_of_name(name: str) -> str | None:
     >>> side_of_name("mixamorig:RightHand"), side_of_name("Bone.012")
     ('right', None)
     """
-    for pattern in (_WORD, _CAMEL):
-        found = list(pattern.finditer(name))
-        if found:
-            return "left" if found[-1].group().lower() in ("l", "left") else "right"
-    return None
+    last = _last_side(name)
+    return last and ("left" if last.group().lower() in ("l", "left") else "right")
+
+
+def _last_side(name: str) -> re.Match[str] | None:
+    """Return the last word, or else capital, of a name that says a side."""
+    found = [*_CAMEL.finditer(name)], [*_WORD.finditer(name)]
+    return next((matches[-1] for matches in reversed(found) if matches), None)
 
 
 def name_twins(names: Sequence[str]) -> np.ndarray:

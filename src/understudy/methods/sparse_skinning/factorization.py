@@ -31,24 +31,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from understudy.core.mesh import Mesh
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.error_norms import weight_error
-from understudy.methods.sparse_skinning.dense import Examples
-from understudy.system.errors import MissingDependencyError
+from understudy.methods.compiled import compiled_part
+from understudy.methods.sparse_skinning.config import TwoLayerConfig
+from understudy.methods.sparse_skinning.dense import Examples, mesh_adjacency
 from understudy.system.progress import SILENT, Progress
-
-compiled: ModuleType | None
-try:
-    compiled = import_module("understudy.methods.sparse_skinning._two_layer")
-except ImportError:  # installed without a compiler
-    compiled = None
 
 _CONVERGED = 1e-4  # relative decrease of the error over a relocation below which the fit ends
 _RELOCATED = 0.05  # fraction of the atoms that are relocated at a time
@@ -105,53 +99,6 @@ class Objective:
         return Objective(examples.point * scale, examples.target * scale, examples.bones, measure)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The size of the factors and the number of iterations.
-
-    atoms       largest number of atoms (virtual bones), Sigma
-    error       stop adding atoms once the measure is at most this; None: no threshold
-    per_vertex  atoms per vertex, s; 2 in the paper
-    per_atom    bones per atom, c
-    kappa       largest number of atoms added before a joint optimisation, as a fraction of m; None:
-                no limit
-    rounds      joint updates after each addition
-    finish      largest number of joint updates after the last addition
-    """
-
-    atoms: int
-    error: float | None = None
-    per_vertex: int = 2
-    per_atom: int = 1
-    kappa: float | None = 1.0
-    rounds: int = 3
-    finish: int = 40
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """How the factors are updated. Every field has a value for the paper's own way.
-
-    exact            solve each atom for the objective; false: Eq. 5 with the dense weights
-    keep_largest     an atom keeps its c largest entries; false: those that cost most to remove
-    reach            vertices around a vertex whose atoms it tries after Algorithm 2; 0: none
-    relocate         move the least useful atoms after the last addition
-    undo             undo updates that raise the error
-    every_shell      offer a new atom to every connected component
-    max_coefficient  largest coefficient of a vertex
-    smoothness       mu of the fair residuals
-    """
-
-    exact: bool = True
-    keep_largest: bool = False
-    reach: int = 20
-    relocate: bool = True
-    undo: bool = True
-    every_shell: bool = True
-    max_coefficient: float = math.inf
-    smoothness: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class Factors:
     """The factors D and A.
@@ -175,36 +122,39 @@ class Factors:
 def factorize(
     objective: Objective,
     weights: np.ndarray,
-    adjacency: sp.csr_matrix,
-    limits: Limits,
-    scheme: Scheme = Scheme(),  # noqa: B008
-    order: np.ndarray | None = None,
+    mesh: Mesh,
+    config: TwoLayerConfig,
+    *,
+    atoms: int,
+    per_atom: int,
+    smoothness: float = 0.0,
     progress: Progress = SILENT,
 ) -> Factors:
     """The factors D and A of Algorithm 1.
 
-    weights  (V,B) dense weights, rows summing to one; new atoms are copies of their rows
-    order    (V,) order in which vertices are visited; None: by index
+    weights     (V,B) dense weights, rows summing to one; new atoms are copies of their rows
+    atoms       largest number of atoms (virtual bones), Sigma
+    per_atom    bones per atom, c
+    smoothness  mu of the fair residuals; 0: none
     """
-    order = np.arange(len(weights)) if order is None else order
-    solver = _Solver(objective, weights, adjacency, limits, scheme, order)
+    solver = _Solver(objective, weights, mesh, config, per_atom)
     core = solver.core
-    core.initialize(min(2, limits.atoms))
+    core.initialize(min(2, atoms))
     history = [solver.measure()]
-    with progress.task("virtual bones", limits.atoms + limits.finish) as task:
+    with progress.task("virtual bones", atoms + config.finish) as task:
         task.advance(core.atoms())
-        while core.atoms() < limits.atoms and not _reached(history[-1], limits):
-            added = _kappa(history[-1], core.atoms(), limits)
+        while core.atoms() < atoms and not _reached(history[-1], config):
+            added = _kappa(history[-1], core.atoms(), atoms, config)
             core.add_atoms(added)
-            for _ in range(limits.rounds):
+            for _ in range(config.rounds):
                 solver.joint_update()
             history.append(solver.measure())
             task.advance(added)
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
-        task.advance(limits.atoms - core.atoms())
-        for number in range(limits.finish):
+        task.advance(atoms - core.atoms())
+        for number in range(config.finish):
             before = core.value()
-            relocates = scheme.relocate and number % _RELOCATION_PERIOD == 0
+            relocates = config.relocate and number % _RELOCATION_PERIOD == 0
             if relocates and core.atoms() > 2:
                 solver.relocate()
             else:
@@ -212,11 +162,11 @@ def factorize(
             history.append(solver.measure())
             task.advance()
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
-            judged = relocates or not scheme.relocate
+            judged = relocates or not config.relocate
             if core.value() >= before * (1 - 2 * _CONVERGED) and judged and number:
                 break
-        if scheme.smoothness:
-            fair = _Solver(objective, weights, adjacency, limits, scheme, order, coupled=True)
+        if smoothness:
+            fair = _Solver(objective, weights, mesh, config, per_atom, smoothness)
             fair.core.restore(*core.state())
             for _ in range(_FAIR_UPDATES):
                 before = fair.core.value()
@@ -225,11 +175,10 @@ def factorize(
                 if fair.core.value() >= before * (1 - _FAIR_CONVERGED):
                     break
             # Fair residuals are larger: a threshold that was reached stays reached.
-            if not (_reached(solver.measure(), limits) and not _reached(history[-1], limits)):
+            if not (_reached(solver.measure(), config) and not _reached(history[-1], config)):
                 core = fair.core
     dictionary, index, coefficient = core.state()
-    back = np.argsort(order)
-    return Factors(dictionary, index[back], coefficient[back], tuple(history))
+    return Factors(dictionary, index[solver.back], coefficient[solver.back], tuple(history))
 
 
 class _Solver:
@@ -239,54 +188,51 @@ class _Solver:
         self,
         objective: Objective,
         weights: np.ndarray,
-        adjacency: sp.csr_matrix,
-        limits: Limits,
-        scheme: Scheme,
-        order: np.ndarray,
-        coupled: bool = False,
+        mesh: Mesh,
+        config: TwoLayerConfig,
+        per_atom: int,
+        smoothness: float = 0.0,
     ):
-        if compiled is None:
-            raise MissingDependencyError(
-                "two_layer needs its compiled part, which this installation lacks; install "
-                "understudy again where a C++ compiler is available"
-            )
-        graph = adjacency[order][:, order].tocsr()
+        # By rest position, vertices are visited in an order that does not depend on their numbers.
+        spatial = config.order == "spatial"
+        order = np.lexsort(mesh.vertices.T) if spatial else np.arange(mesh.vertex_count)
+        graph = mesh_adjacency(mesh)[order][:, order].tocsr()
         graph.sort_indices()
         shells = connected_components(graph)
-        self.scheme = scheme
+        self.config = config
         self.objective, self.back = objective, np.argsort(order)
-        self.core: Any = compiled.Factorization(
+        limit = math.inf if config.max_coefficient is None else config.max_coefficient
+        self.core: Any = compiled_part("sparse_skinning._two_layer").Factorization(
             point=np.ascontiguousarray(objective.point[order], np.float32),
             target=np.ascontiguousarray(objective.target[order], np.float32),
             bones=np.ascontiguousarray(objective.bones, np.float64),
             weights=np.ascontiguousarray(weights[order], np.float64),
             starts=graph.indptr.astype(np.int64),
             neighbours=graph.indices.astype(np.int32),
-            shells=shells if scheme.every_shell else np.zeros_like(shells),
-            per_vertex=limits.per_vertex,
-            per_atom=limits.per_atom,
-            max_coefficient=scheme.max_coefficient,
-            keep_largest=scheme.keep_largest,
-            coupling=_coupling(graph, scheme.smoothness) if coupled else None,
+            shells=shells if config.every_shell else np.zeros_like(shells),
+            per_vertex=config.virtual_per_vertex,
+            per_atom=per_atom,
+            max_coefficient=limit,
+            keep_largest=config.pruning == "largest",
+            coupling=_coupling(graph, smoothness) if smoothness else None,
         )
 
     def measure(self) -> float:
         """The reported error of the present factors."""
-        dictionary, index, coefficient = self.core.state()
-        return self.objective.measure(Factors(dictionary, index, coefficient).weights()[self.back])
+        return self.objective.measure(Factors(*self.core.state()).weights()[self.back])
 
     def joint_update(self, reach: int | None = None) -> None:
-        """Lines 10 to 13 of Algorithm 1, and a search of `reach` vertices; None: by the scheme."""
-        core, scheme = self.core, self.scheme
+        """Lines 10 to 13 of Algorithm 1, and a search of `reach` vertices; None: by the config."""
+        core, config = self.core, self.config
         before, state = core.value(), core.state()
-        if scheme.exact:
+        if config.dictionary == "exact":
             core.update_dictionary()
         else:
             core.update_dictionary_from_weights()
         core.update_coefficients()
-        if scheme.reach:
-            core.search_neighbourhood(reach or scheme.reach)
-        if scheme.undo and not core.value() <= before:
+        if config.reach:
+            core.search_neighbourhood(reach or config.reach)
+        if config.undo and not core.value() <= before:
             core.restore(*state)
 
     def relocate(self) -> None:
@@ -294,7 +240,7 @@ class _Solver:
         before, state = self.core.value(), self.core.state()
         self.core.relocate(_RELOCATED)
         for number in range(_RELOCATION_PERIOD):
-            self.joint_update(None if number else _FAR * self.scheme.reach)
+            self.joint_update(None if number else _FAR * self.config.reach)
         if not self.core.value() <= before:
             self.core.restore(*state)
 
@@ -306,16 +252,16 @@ def _coupling(graph: sp.csr_matrix, smoothness: float) -> np.ndarray:
     return (smoothness / np.maximum(own, other)).astype(np.float32)
 
 
-def _reached(measure: float, limits: Limits) -> bool:
+def _reached(measure: float, config: TwoLayerConfig) -> bool:
     """Whether the error threshold (line 15 of Algorithm 1) is reached."""
-    return limits.error is not None and measure <= limits.error
+    return config.error is not None and measure <= config.error
 
 
-def _kappa(measure: float, atoms: int, limits: Limits) -> int:
-    """The number of atoms to add: kappa of Eq. 3, at most `limits.kappa` times the present ones."""
-    most = limits.atoms - atoms
-    if limits.kappa is not None:
-        most = min(most, max(1, int(limits.kappa * atoms)))
-    if limits.error is not None:
-        most = min(most, int((measure / limits.error - 1) * atoms) + 1)
+def _kappa(measure: float, atoms: int, most: int, config: TwoLayerConfig) -> int:
+    """The number of atoms to add: kappa of Eq. 3, at most `config.kappa` times the present ones."""
+    most -= atoms
+    if config.kappa is not None:
+        most = min(most, max(1, int(config.kappa * atoms)))
+    if config.error is not None:
+        most = min(most, int((measure / config.error - 1) * atoms) + 1)
     return most

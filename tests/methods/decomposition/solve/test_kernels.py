@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 
+import decomposition_reference as reference
 import numpy as np
 import pytest
 
-from understudy.methods.decomposition.solve import kernels, reference
+from understudy.methods.decomposition.solve import kernels
 from understudy.methods.decomposition.solve.motion import WeightProblem, WeightSearch
-
-compiled_only = pytest.mark.skipif(
-    kernels.compiled is None, reason="installed without compiled kernels"
-)
 
 
 @pytest.fixture
@@ -25,7 +22,6 @@ def start(count, places):
     return np.zeros((count, places), np.int32), np.zeros((count, places))
 
 
-@compiled_only
 @pytest.mark.parametrize("from_all", [False, True])
 @pytest.mark.parametrize("places", [1, 2, 4, 9])
 def test_weights_agree(problem, places, from_all):
@@ -37,7 +33,6 @@ def test_weights_agree(problem, places, from_all):
     np.testing.assert_allclose(weight, other_weight, atol=1e-6)
 
 
-@compiled_only
 @pytest.mark.parametrize("from_all", [False, True])
 @pytest.mark.parametrize("places", [2, 4])
 def test_weights_on_allowed_bones_agree(problem, places, from_all):
@@ -52,9 +47,7 @@ def test_weights_on_allowed_bones_agree(problem, places, from_all):
     assert value.mean() > kernels.solve_weights(problem, *given[1:])[2].mean()
 
 
-@pytest.mark.parametrize(
-    "solver", [pytest.param(kernels, marks=compiled_only), reference], ids=["compiled", "reference"]
-)
+@pytest.mark.parametrize("solver", [kernels, reference], ids=["compiled", "reference"])
 def test_weights_are_convex_never_worse_and_their_error_is_exact(problem, solver):
     rng = np.random.default_rng(2)
     index = np.stack([rng.permutation(9)[:3] for _ in range(120)]).astype(np.int32)
@@ -72,7 +65,6 @@ def test_weights_are_convex_never_worse_and_their_error_is_exact(problem, solver
     assert (value <= error(index, weight) * (1 + 1e-12)).all()
 
 
-@compiled_only
 def test_normal_equations_and_their_solution_agree(problem):
     rng = np.random.default_rng(3)
     rest, targets = problem.rest, problem.targets
@@ -90,7 +82,6 @@ def test_normal_equations_and_their_solution_agree(problem):
     )
 
 
-@compiled_only
 def test_rigid_sweeps_agree(problem):
     rng = np.random.default_rng(4)
     design = rng.normal(size=(60, 20))
@@ -103,7 +94,6 @@ def test_rigid_sweeps_agree(problem):
     )
 
 
-@compiled_only
 def test_nearest_rotations_agree_and_bear_degenerate_matrices():
     rng = np.random.default_rng(5)
     matrices = rng.normal(size=(400, 3, 3))
@@ -126,7 +116,6 @@ def test_nearest_rotations_agree_and_bear_degenerate_matrices():
     )
 
 
-@compiled_only
 def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatch):
     results = []
     for threads in (1, 2, 5):
@@ -141,7 +130,6 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
             np.testing.assert_array_equal(mine, theirs)
 
 
-@compiled_only
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -163,18 +151,9 @@ def test_the_binding_refuses_wrong_shapes_and_bones(problem, wrong):
         "weight": weight,
     } | wrong
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        kernels.compiled.solve_weights(
+        kernels.compiled().solve_weights(
             **given, value=np.empty(120), candidates=2, exchanges=3, from_all=False, threads=1
         )
-
-
-def test_without_compiled_kernels_the_reference_runs_and_warns_once(problem, monkeypatch):
-    monkeypatch.setattr(kernels, "compiled", None)
-    monkeypatch.setattr(kernels, "_warned", False)
-    solve = lambda: kernels.solve_weights(problem, WeightSearch(4), *start(120, 4))
-    with pytest.warns(UserWarning, match="without its compiled kernels"):
-        solve()
-    solve()  # warnings are errors in these tests: a second one would fail
 
 
 def test_moments_are_sums_over_the_vertices(problem):

@@ -6,7 +6,7 @@ frames can tell apart: F frames have 3F rows and an affine bone has four columns
 
 **Exact skinning.** If the error collapses at some number of bones, the motion was made by that many
 bones. More bones than needed are fitted, then removed one by one while the error stays negligible.
-An error collapses if half as many bones leave `_COLLAPSE` times as much. If the file would still be
+An error collapses if half as many bones leave `collapse` times as much. If the file would still be
 larger than a quarter of the positions, more bones go while nothing can be seen.
 
 **Any other motion.** The number of bones minimises
@@ -15,7 +15,7 @@ larger than a quarter of the positions, more bones go while nothing can be seen.
 
 so that a bone must lower the error by more than the share gamma; in form, this is an information
 criterion. Bones pay only for what can be seen: there are at most as many as E = `INVISIBLE` takes,
-and at least as many as E = `_VISIBLE` and the bound on the 99th percentile take.
+and at least as many as E = `visible` and the bound on the 99th percentile take.
 
 `notes/tuning.md` says which data the constants were set on.
 """
@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.core.poses import evenly
+from understudy.geometry.error_norms import box_error
 from understudy.methods.decomposition.solve.momentum import Extension
 from understudy.methods.decomposition.solve.motion import (
     Fit,
@@ -45,30 +46,55 @@ from understudy.methods.decomposition.solve.starts import one_cluster, rigid_sta
 from understudy.system.progress import SILENT, Progress, Task
 
 MAX_BONES = 64  # the number of labels of the networks
-GAMMA = 0.0845
-# E: differences show above the first and are never seen below the second; only a motion that was
-# made by skinning gets below the third with few bones.
-_VISIBLE, INVISIBLE, _EXACT = 2.2, 0.5, 0.05
-# Bones are removed while E is below the first, or below the second times that of all bones.
-_NEGLIGIBLE, _RISE = 0.015, 1.2
-_MAX_P99 = 20.0  # 99th percentile of the distance, in the unit of E: a hundredth of the size
-_COLLAPSE = 8.0
-_STEEP = 2.0  # E falls faster than B^-2: it may be about to collapse
-_OVERFIT = (1.0, 1.5, 2.0, 3.0)  # times the bones that leave nothing visible
-_FIRST_COUNTS = (2, 4, 8, 12, 16, 24, 32, 48, MAX_BONES)
-_RESOLUTION = 0.1  # gaps between tried numbers that are narrower than this share are not refined
-_MAX_FITS = 16
-_SMOOTH_FROM = 8  # bones
-_MIN_VERTICES = 4  # that determine an affine bone
-# A file of at least so many frames has at most this share of the bytes of its float32 positions.
-_LONG, _MAX_SHARE = 30, 0.25
-# Bytes of a file: its header; of a vertex, an influence and a triangle; of a bone, and of one key.
-_HEADER, _VERTEX, _INFLUENCE, _TRIANGLE, _BONE, _KEY = 2600, 6, 3, 7, 130, 25
-_SAMPLE, _ITERATIONS, _DETAIL = 800, 25, 1e-8  # of the quick fits
-_PRUNED_ITERATIONS = 4  # after a removal
-_TRIES, _LAST_TRY = 5, 20  # other bones, and iterations, before a removal is given up
-_NO_EXTENSION = Extension(gain=1.0, factor=1)
-_OVERFIT_EXTENSION = Extension(gain=2e-2, factor=6)
+GAMMA = 0.0845  # the share by which a bone must lower the error
+INVISIBLE = 0.5  # E below which differences are never seen
+
+
+@dataclass(frozen=True)
+class Counting:
+    """When bones suffice, and what is tried; notes/temporal.md and notes/tuning.md say why.
+
+    visible         E above which differences show
+    max_p99         99th percentile of the distance, in the unit of E: a hundredth of the size
+    exact           E that only a motion made by skinning gets below with few bones
+    negligible      bones are removed while E is below this, or below `rise` times that of all bones
+    collapse        by how much E falls from half the bones to those of an exact skin
+    steep           if E falls faster than B to this power, it may be about to collapse
+    overfit         times the bones that leave nothing visible
+    first_counts    numbers of bones that are tried first
+    resolution      narrower gaps between tried numbers, as a share of them, are not refined
+    max_fits        largest number of fits
+    smooth_from     bones from which the errors are smoothed
+    min_vertices    that determine an affine bone
+    sample, detail  vertices of the quick fits, and the share of the motion that they ignore
+    iterations      of the quick fits; `pruned_iterations` after a removal
+    tries           other bones before a removal is given up, with `last_iterations`
+    """
+
+    visible: float = 2.2
+    max_p99: float = 20.0
+    exact: float = 0.05
+    negligible: float = 0.015
+    rise: float = 1.2
+    collapse: float = 8.0
+    steep: float = 2.0
+    overfit: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0)
+    first_counts: tuple[int, ...] = (2, 4, 8, 12, 16, 24, 32, 48, MAX_BONES)
+    resolution: float = 0.1
+    max_fits: int = 16
+    smooth_from: int = 8
+    min_vertices: int = 4
+    sample: int = 800
+    detail: float = 1e-8
+    iterations: int = 25
+    pruned_iterations: int = 4
+    tries: int = 5
+    last_iterations: int = 20
+    extension: Extension = field(default=Extension(gain=1.0, factor=1))
+    overfit_extension: Extension = field(default=Extension(gain=2e-2, factor=6))
+
+
+COUNTING = Counting()
 
 
 @dataclass
@@ -77,6 +103,7 @@ class ErrorCurve:
 
     error: dict[int, float] = field(default_factory=dict)
     p99: dict[int, float] = field(default_factory=dict)
+    counting: Counting = COUNTING
 
     def add(self, bones: int, error: float, p99: float = 0.0) -> None:
         self.error[bones], self.p99[bones] = error, p99
@@ -94,10 +121,11 @@ class ErrorCurve:
         """
         best = self.best()
         bones, error = self._logarithms()
-        known = bones >= _SMOOTH_FROM
-        if best < _SMOOTH_FROM or known.sum() < 5:
+        first = self.counting.smooth_from
+        known = bones >= first
+        if best < first or known.sum() < 5:
             return best
-        every = np.arange(_SMOOTH_FROM, bones[-1] + 1)
+        every = np.arange(first, bones[-1] + 1)
         smooth = np.polyval(np.polyfit(np.log(bones[known]), error[known], 3), np.log(every))
         return self._bounded(every, smooth)
 
@@ -107,7 +135,7 @@ class ErrorCurve:
         gaps = [
             pair
             for pair in zip(bones, bones[1:])
-            if best in pair and pair[1] - pair[0] > max(1, _RESOLUTION * best)
+            if best in pair and pair[1] - pair[0] > max(1, self.counting.resolution * best)
         ]
         if not gaps:
             return None
@@ -119,20 +147,21 @@ class ErrorCurve:
         bones, error = self._logarithms()
         if len(bones) < 2:
             return True
-        return bool(error[-2] - error[-1] >= _STEEP * np.log(bones[-1] / bones[-2]))
+        return bool(error[-2] - error[-1] >= self.counting.steep * np.log(bones[-1] / bones[-2]))
 
     def _bounded(self, every: np.ndarray, error: np.ndarray) -> int:
         """Return the best of some numbers of bones (n,) with ln E (n,), within its bounds.
 
         The bounds follow from the errors as measured.
         """
+        limits = self.counting
         bones, measured = self._logarithms()
         best = int(every[np.argmin(error + GAMMA * every)])
         between = np.interp(np.log(every), np.log(bones), measured)
         first = lambda holds: int(every[np.argmax(holds)]) if holds.any() else int(every[-1])
         most = first(between <= np.log(INVISIBLE))
-        distant = max((count for count in bones if self.p99[count] > _MAX_P99), default=0)
-        fewest = first((between <= np.log(_VISIBLE)) & (every > distant))
+        distant = max((count for count in bones if self.p99[count] > limits.max_p99), default=0)
+        fewest = first((between <= np.log(limits.visible)) & (every > distant))
         return min(max(best, fewest), max(most, fewest))
 
     def _logarithms(self) -> tuple[np.ndarray, np.ndarray]:
@@ -163,19 +192,25 @@ class BoneCount:
 class QuickFits:
     """Quick affine fits to a sample of the vertices."""
 
-    def __init__(self, motion: Motion, influences: int, rounding: float = 0.0):
+    def __init__(
+        self,
+        motion: Motion,
+        influences: int,
+        rounding: float = 0.0,
+        counting: Counting = COUNTING,
+    ):
         """Prepare fits to `motion`, which is none within its `rounding` error."""
-        self._motion, self.influences = motion, influences
+        self._motion, self.influences, self.counting = motion, influences, counting
         reduced, self._directions = in_principal_directions(motion)
-        sample = reduced.subset(evenly(reduced.vertex_count, _SAMPLE))
+        sample = reduced.subset(evenly(reduced.vertex_count, counting.sample))
         paths = motion.targets.reshape(motion.vertex_count, -1, 3)
         about_mean = paths - paths.mean(axis=1, keepdims=True)
         vertex_motion = float((about_mean**2).sum()) / motion.vertex_count
         self.moves = vertex_motion > motion.rows * rounding**2
-        self.sample = sample.leading_rows(_DETAIL * vertex_motion * sample.vertex_count)
-        self._unit = 2000 / size_of(motion.rest[:, :3])
+        self.sample = sample.leading_rows(counting.detail * vertex_motion * sample.vertex_count)
+        self._unit = box_error(1.0, motion.rest[:, :3])
 
-    def fit(self, bones: int, extension: Extension = _NO_EXTENSION) -> Fit:
+    def fit(self, bones: int, extension: Extension | None = None) -> Fit:
         """Return a quick fit of so many bones to the sample."""
         sample = self.sample
         if bones == 1:
@@ -184,11 +219,11 @@ class QuickFits:
         rigid = rigid_start(self._motion, plan)
         transforms = np.ascontiguousarray(self._directions[:, : sample.rows].T @ rigid)
         fit = solve_weights(sample, transforms, no_weights(sample), plan.search(thorough=True))
-        return self.improve(fit, _ITERATIONS, extension)
+        return self.improve(fit, self.counting.iterations, extension)
 
-    def improve(self, fit: Fit, iterations: int, extension: Extension = _NO_EXTENSION) -> Fit:
+    def improve(self, fit: Fit, iterations: int, extension: Extension | None = None) -> Fit:
         """Return a fit to the sample after more iterations."""
-        plan = Plan(fit.bones, self.influences, extension=extension)
+        plan = Plan(fit.bones, self.influences, extension=extension or self.counting.extension)
         return solve_alternating(self.sample, fit, plan, iterations)
 
     def error(self, fit: Fit) -> float:
@@ -213,24 +248,15 @@ class QuickFits:
         return np.ascontiguousarray(self._directions[:, : self.sample.rows] @ fit.transforms)
 
 
-def size_of(points: np.ndarray) -> float:
-    """Return the diagonal of the bounding box of points (n,3), which E refers to.
-
-    >>> size_of(np.array([[0.0, 0, 0], [3, 0, 0], [0, 4, 0], [3, 4, 0]]))
-    5.0
-    """
-    return float(np.linalg.norm(np.ptp(points, axis=0))) or 1.0
-
-
 def relative_error(motion: Motion, error: float) -> float:
     """Return E of a squared error of `motion`."""
-    return 2000 * motion.coordinate_rms(error) / size_of(motion.rest[:, :3])
+    return box_error(motion.coordinate_rms(error), motion.rest[:, :3])
 
 
 def most_bones(motion: Motion) -> int:
     """Return the largest number of bones that the frames and vertices of a motion determine."""
     frames = motion.rows // 3
-    return max(1, min(MAX_BONES, motion.vertex_count // _MIN_VERTICES, 3 * frames // 4))
+    return max(1, min(MAX_BONES, motion.vertex_count // COUNTING.min_vertices, 3 * frames // 4))
 
 
 def small_enough(motion: Motion, influences: int, triangles: int) -> int:
@@ -241,11 +267,12 @@ def small_enough(motion: Motion, influences: int, triangles: int) -> int:
     Short sequences have no such limit: their mesh alone may be larger.
     """
     frames, vertices = motion.rows // 3, motion.vertex_count
-    if frames < _LONG:
+    if frames < 30:
         return MAX_BONES
-    mesh = vertices * (_VERTEX + influences * _INFLUENCE) + triangles * _TRIANGLE
-    left = _MAX_SHARE * 12 * frames * vertices - _HEADER - mesh
-    return max(1, int(left // (_BONE + _KEY * frames)))
+    # Bytes of a file: its header, the mesh with its weights, and each bone with its keys.
+    mesh = vertices * (6 + influences * 3) + triangles * 7
+    left = 12 * frames * vertices / 4 - 2600 - mesh
+    return max(1, int(left // (130 + 25 * frames)))
 
 
 def find_bone_count(
@@ -254,6 +281,7 @@ def find_bone_count(
     rounding: float = 0.0,
     most: int = MAX_BONES,
     progress: Progress = SILENT,
+    counting: Counting = COUNTING,
 ) -> BoneCount:
     """Return the number of bones a motion needs, at most `most_bones`.
 
@@ -261,15 +289,15 @@ def find_bone_count(
     rounding    see `motion.Normalisation`
     most        an exact skin loses bones down to this number while nothing can be seen
     """
-    fits, limit = QuickFits(motion, influences, rounding), most_bones(motion)
-    with progress.task("deciding the number of bones", _MAX_FITS) as bar:
+    fits, limit = QuickFits(motion, influences, rounding, counting), most_bones(motion)
+    with progress.task("deciding the number of bones", counting.max_fits) as bar:
         if not fits.moves:
             return BoneCount(1, ErrorCurve({1: 0.0}, {1: 0.0}))
         curve, exact = _first_fits(fits, limit, bar)
         if exact is not None:
             exact = _shrink(fits, exact, curve, most)
             return BoneCount(exact.bones, curve, fits.in_frames(exact))
-        while len(curve.error) < _MAX_FITS:
+        while len(curve.error) < counting.max_fits:
             following = curve.next()
             if following is None:
                 break
@@ -279,11 +307,11 @@ def find_bone_count(
 
 def _first_fits(fits: QuickFits, limit: int, bar: Task) -> tuple[ErrorCurve, Fit | None]:
     """Return the errors of some numbers of bones, and the exact skin if there is one."""
-    curve = ErrorCurve()
+    curve, limits = ErrorCurve(counting=fits.counting), fits.counting
     fit = _measure(fits, curve, 1, bar)
-    if curve.error[1] <= _EXACT:
+    if curve.error[1] <= limits.exact:
         return curve, fit
-    for bones in (*(count for count in _FIRST_COUNTS if count < limit), limit):
+    for bones in (*(count for count in limits.first_counts if count < limit), limit):
         if bones == 1:
             break
         _measure(fits, curve, bones, bar)
@@ -294,13 +322,13 @@ def _first_fits(fits: QuickFits, limit: int, bar: Task) -> tuple[ErrorCurve, Fit
         return curve, None
     fit = _overfit(fits, largest, limit, bar)
     # Where frames or vertices limit the number of bones, an exact skin may need a few more.
-    if fits.error(fit) > (_EXACT if limit < MAX_BONES else _NEGLIGIBLE):
+    if fits.error(fit) > (limits.exact if limit < MAX_BONES else limits.negligible):
         return curve, None
     fit = _prune(fits, fit, curve, bar)
     half = fit.bones // 2
     if half not in curve.error:
         _measure(fits, curve, max(1, half), bar)
-    collapsed = curve.error[max(1, half)] >= _COLLAPSE * curve.error[fit.bones]
+    collapsed = curve.error[max(1, half)] >= limits.collapse * curve.error[fit.bones]
     return curve, fit if collapsed else None
 
 
@@ -310,12 +338,12 @@ def _overfit(fits: QuickFits, bones: int, limit: int, bar: Task) -> Fit:
     bones  a number that leaves nothing visible
     """
     best: Fit | None = None
-    for more in sorted({min(limit, round(factor * bones)) for factor in _OVERFIT}):
+    for more in sorted({min(limit, round(factor * bones)) for factor in fits.counting.overfit}):
         bar.note(f"is it exact skinning? Fitting {more} bones")
-        fit = fits.fit(more, _OVERFIT_EXTENSION)
+        fit = fits.fit(more, fits.counting.overfit_extension)
         if best is None or fit.error < best.error:
             best = fit
-        if fits.error(best) <= _NEGLIGIBLE:
+        if fits.error(best) <= fits.counting.negligible:
             break
     assert best is not None  # there is at least one factor
     return best
@@ -324,11 +352,13 @@ def _overfit(fits: QuickFits, bones: int, limit: int, bar: Task) -> Fit:
 def _prune(fits: QuickFits, fit: Fit, curve: ErrorCurve, bar: Task) -> Fit:
     """Return an exact fit with as many bones removed as it stays exact without."""
     curve.add(fit.bones, fits.error(fit))
-    negligible = max(_NEGLIGIBLE, _RISE * fits.error(fit))
+    limits = fits.counting
+    negligible = max(limits.negligible, limits.rise * fits.error(fit))
     while fit.bones > 1:
         # A bone has 12 numbers per frame, a vertex 3: a bone of fewer than four vertices explains
         # less than it costs.
-        limit = max(negligible, _EXACT) if fits.lightest(fit) < _MIN_VERTICES else negligible
+        light = fits.lightest(fit) < limits.min_vertices
+        limit = max(negligible, limits.exact) if light else negligible
         less = _with_less(fits, fit, limit)
         curve.add(less.bones, min(fits.error(less), curve.error.get(less.bones, np.inf)))
         bar.note(f"exact skinning: {less.bones} bones, E = {fits.error(less):.2g}")
@@ -357,12 +387,12 @@ def _with_less(fits: QuickFits, fit: Fit, limit: float, many: bool = True) -> Fi
     removals = (max(1, fit.bones // 8), 1) if fits.error(fit) < limit / 8 and many else (1,)
     for removed in removals:
         less = prune_bones(fits.sample, fit, fit.bones - removed, fits.influences)
-        less = fits.improve(less, _PRUNED_ITERATIONS)
+        less = fits.improve(less, fits.counting.pruned_iterations)
         if fits.error(less) <= limit:
             return less
     tried = [less]
-    for less in without_one_bone(fits.sample, fit, fits.influences, _TRIES):
-        tried.append(fits.improve(less, _LAST_TRY))
+    for less in without_one_bone(fits.sample, fit, fits.influences, fits.counting.tries):
+        tried.append(fits.improve(less, fits.counting.last_iterations))
         if fits.error(tried[-1]) <= limit:
             break
     return min(tried, key=lambda one: one.error)

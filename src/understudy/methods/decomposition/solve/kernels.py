@@ -1,28 +1,15 @@
-"""The loops over vertices and frames: compiled, or in NumPy if there was no compiler.
-
-`native/decompose.h` documents the compiled kernels. `reference.py` contains the same in NumPy; it
-is what the compiled kernels are tested against, and the fallback without them.
-"""
+"""The loops over vertices and frames, which are compiled; `native/decompose.h` documents them."""
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from understudy.methods.decomposition.solve import reference
+from understudy.methods.compiled import compiled_part
 from understudy.methods.decomposition.solve.motion import WeightProblem, WeightSearch
 from understudy.system import tasks, threads
 
-compiled: ModuleType | None
-try:
-    compiled = import_module("understudy.methods.decomposition._decompose")
-except ImportError:  # installed without a compiler
-    compiled = None
-
-_warned = False
 _BLOCK_BYTES = 2**25  # of an array with one row per vertex and one entry per bone
 _PARALLEL = 2e7  # multiply-adds from which a matrix product is split over threads
 # Up to this many bones per influence, a dense product is faster than skipping the zeros of the
@@ -59,9 +46,7 @@ def solve_weights(
 
     Returns index (V,K), weight (V,K) with the largest first, and the minimised value (V,).
     """
-    native = _native()
-    if native is None:
-        return reference.solve_weights(problem, search, index, weight)
+    native = compiled()
     index, weight, value = index.copy(), weight.copy(), np.empty(problem.vertex_count)
     gram = problem.transforms.T @ problem.transforms
     for part in _blocks(problem.vertex_count, len(gram)):
@@ -91,11 +76,8 @@ def _blocks(vertices: int, width: int) -> list[slice]:
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:
     """Return X (n,R) of (gram + ridge I) X = right; gram (n,n) positive semi-definite."""
-    native = _native()
-    if native is None:
-        return reference.solve_positive(gram, right, ridge)
     result = np.array(right, np.float64, order="C")
-    native.solve_positive(np.ascontiguousarray(gram), result, ridge, threads.count())
+    compiled().solve_positive(np.ascontiguousarray(gram), result, ridge, threads.count())
     return result
 
 
@@ -109,9 +91,6 @@ def normal_equations(
     targets  (V,R), Y
     bones    B
     """
-    native = _native()
-    if native is None:
-        return reference.normal_equations(rest, index, weight, targets, bones)
     gram, cross = np.zeros((4 * bones, 4 * bones)), np.zeros((4 * bones, targets.shape[1]))
     if bones <= _DENSE * index.shape[1]:
         for part in _blocks(len(rest), 4 * bones):
@@ -119,7 +98,7 @@ def normal_equations(
             gram += product(design.T, design)
             cross += product(design.T, targets[part])
         return gram, cross
-    native.normal_equations(rest, index, weight, targets, threads.count(), gram, cross)
+    compiled().normal_equations(rest, index, weight, targets, threads.count(), gram, cross)
     return gram, cross
 
 
@@ -133,11 +112,8 @@ def moments(rest: np.ndarray, index: np.ndarray, weight: np.ndarray, bones: int)
 
 def _design(rest: np.ndarray, index: np.ndarray, weight: np.ndarray, bones: int) -> np.ndarray:
     """Return the design matrix (V,4B): w_ib [v_i, 1] for the bones of vertex i, else zero."""
-    native = _native()
-    if native is None:
-        return reference.design(rest, index, weight, bones)
     design = np.empty((len(rest), 4 * bones))
-    native.design(rest, index, weight, design)
+    compiled().design(rest, index, weight, design)
     return design
 
 
@@ -150,32 +126,19 @@ def rigid_sweeps(
     transforms  (F,3,4B) rigid transforms to start from
     sweeps      how often every bone is updated
     """
-    native = _native()
-    if native is None:
-        return reference.rigid_sweeps(gram, cross, transforms, sweeps)
     transforms = transforms.copy()
-    native.rigid_sweeps(gram, np.ascontiguousarray(cross), transforms, sweeps, threads.count())
+    compiled().rigid_sweeps(gram, np.ascontiguousarray(cross), transforms, sweeps, threads.count())
     return transforms
 
 
 def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
     """Return for each H of (...,3,3) the rotation R that maximises tr(R^T H)."""
-    native = _native()
-    if native is None:
-        return reference.nearest_rotations(matrices)
     flat = np.ascontiguousarray(matrices, np.float64).reshape(-1, 3, 3)
     rotations = np.empty_like(flat)
-    native.nearest_rotations(flat, rotations)
+    compiled().nearest_rotations(flat, rotations)
     return rotations.reshape(matrices.shape)
 
 
-def _native() -> ModuleType | None:
-    global _warned
-    if compiled is None and not _warned:
-        _warned = True
-        warnings.warn(
-            "understudy was installed without its compiled kernels: decomposition runs in NumPy, "
-            "many times slower",
-            stacklevel=3,
-        )
-    return compiled
+def compiled() -> Any:
+    """Return the compiled kernels."""
+    return compiled_part("decomposition._decompose")

@@ -104,8 +104,7 @@ class Normalisation:
 
     def to_world(self, transforms: np.ndarray) -> np.ndarray:
         """Return transforms (3F,4B) of the solver as world_from_rest (F,B,3,4) of the model."""
-        frames = len(self.centroids)
-        bones = transforms.reshape(frames, 3, -1, 4).transpose(0, 2, 1, 3).copy()
+        bones = bone_matrices(transforms).copy()
         bones[..., 3] = (
             self.scale * bones[..., 3] + self.centroids[:, None, :] - bones[..., :3] @ self.centre
         )
@@ -242,6 +241,23 @@ def dense_weights(fit: Fit) -> np.ndarray:
     result = np.zeros((len(fit.index), fit.bones))
     np.add.at(result, (np.arange(len(result))[:, None], fit.index), fit.weight)
     return result
+
+
+def bone_matrices(transforms: np.ndarray) -> np.ndarray:
+    """Return transforms (3F,4B) as one matrix for each frame and bone, a view (F,B,3,4)."""
+    return transforms.reshape(-1, 3, transforms.shape[1] // 4, 4).transpose(0, 2, 1, 3)
+
+
+def chosen_bones(transforms: np.ndarray, bones: np.ndarray) -> np.ndarray:
+    """Return the transforms (3F,4n) of some bones, numbers (n,) or bool (B,), of those (3F,4B)."""
+    rows = len(transforms)
+    kept = transforms.reshape(rows, -1, 4)[:, bones]
+    return np.ascontiguousarray(kept.reshape(rows, -1))
+
+
+def rows_of(frames: np.ndarray) -> np.ndarray:
+    """Return the rows (3f,) of a motion that hold frames (f,)."""
+    return (3 * frames[:, None] + np.arange(3)).reshape(-1)
 
 
 def strongest(weights: np.ndarray, places: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.methods.decomposition.solve.motion import Fit, Motion, WeightSearch
+from understudy.methods.decomposition.solve.motion import Fit, Motion, WeightSearch, chosen_bones
 from understudy.methods.decomposition.solve.solves import solve_transforms, solve_weights
 
 _CANDIDATES = 4  # bones whose removal is tried before one is removed
@@ -21,35 +21,33 @@ def prune_bones(motion: Motion, fit: Fit, bones: int, influences: int) -> Fit:
 
     A few alternating iterations after each removal adapt the remaining bones.
     """
-    search = lambda count: WeightSearch(min(influences, count), candidates=2, exchanges=1)
     while fit.bones > bones:
-        order = np.argsort(removal_costs(motion, fit), kind="stable")
         batch = min(fit.bones - bones, max(1, fit.bones // _BATCH))
-        removals = (
-            [order[:batch]]
-            if batch > 1
-            else [order[k : k + 1] for k in range(min(_CANDIDATES, fit.bones))]
-        )
-        fits = []
-        for removed in removals:
-            transforms, index, weight = _without(fit, removed, influences)
-            fits.append(
-                solve_weights(motion, transforms, (index, weight), search(fit.bones - len(removed)))
-            )
-        fit = min(fits, key=lambda fit: fit.error)
+        if batch > 1:
+            fit = _without(motion, fit, _cheapest(motion, fit)[:batch], influences)
+        else:
+            tried = without_one_bone(motion, fit, influences, _CANDIDATES)
+            fit = min(tried, key=lambda fit: fit.error)
         for _ in range(_ITERATIONS):
             transforms = solve_transforms(motion, fit)
-            fit = solve_weights(motion, transforms, (fit.index, fit.weight), search(fit.bones))
+            search = _search(influences, fit.bones)
+            fit = solve_weights(motion, transforms, (fit.index, fit.weight), search)
     return fit
 
 
 def without_one_bone(motion: Motion, fit: Fit, influences: int, tries: int) -> Iterator[Fit]:
     """Yield the fits without one of the `tries` bones that the others replace best."""
-    search = WeightSearch(min(influences, fit.bones - 1), candidates=2, exchanges=1)
-    order = np.argsort(removal_costs(motion, fit), kind="stable")
-    for bone in order[: min(tries, fit.bones)]:
-        transforms, index, weight = _without(fit, np.array([bone]), influences)
-        yield solve_weights(motion, transforms, (index, weight), search)
+    for bone in _cheapest(motion, fit)[: min(tries, fit.bones)]:
+        yield _without(motion, fit, np.array([bone]), influences)
+
+
+def _cheapest(motion: Motion, fit: Fit) -> np.ndarray:
+    """Return the bones (B,), those that the others replace best first."""
+    return np.argsort(removal_costs(motion, fit), kind="stable")
+
+
+def _search(influences: int, bones: int) -> WeightSearch:
+    return WeightSearch(min(influences, bones), candidates=2, exchanges=1)
 
 
 def without_faint_bones(fit: Fit) -> np.ndarray:
@@ -61,9 +59,7 @@ def without_faint_bones(fit: Fit) -> np.ndarray:
     """
     largest = np.zeros(fit.bones)
     np.maximum.at(largest, fit.index.reshape(-1), fit.weight.reshape(-1))
-    rows = len(fit.transforms)
-    kept = fit.transforms.reshape(rows, fit.bones, 4)[:, largest >= _FAINT]
-    return np.ascontiguousarray(kept.reshape(rows, -1))
+    return chosen_bones(fit.transforms, largest >= _FAINT)
 
 
 def removal_costs(motion: Motion, fit: Fit) -> np.ndarray:
@@ -91,10 +87,8 @@ def removal_costs(motion: Motion, fit: Fit) -> np.ndarray:
     return cost
 
 
-def _without(
-    fit: Fit, removed: np.ndarray, influences: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return transforms, index and weight without some bones.
+def _without(motion: Motion, fit: Fit, removed: np.ndarray, influences: int) -> Fit:
+    """Return the fit without some bones (n,), with weights solved for again.
 
     Vertices that followed only removed bones get no weight, so the weight step starts afresh for
     them.
@@ -109,10 +103,6 @@ def _without(
     weight = np.take_along_axis(weight, order, axis=1)
     total = weight.sum(axis=1, keepdims=True)
     weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 1e-9)
-    rows = len(fit.transforms)
-    transforms = fit.transforms.reshape(rows, fit.bones, 4)[:, kept].reshape(rows, -1)
-    return (
-        np.ascontiguousarray(transforms),
-        np.ascontiguousarray(index, np.int32),
-        np.ascontiguousarray(weight),
-    )
+    start = np.ascontiguousarray(index, np.int32), np.ascontiguousarray(weight)
+    search = _search(influences, len(kept))
+    return solve_weights(motion, chosen_bones(fit.transforms, kept), start, search)

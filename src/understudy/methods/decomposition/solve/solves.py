@@ -38,6 +38,7 @@ from understudy.methods.decomposition.solve.motion import (
     Motion,
     WeightProblem,
     WeightSearch,
+    bone_matrices,
     with_exact_errors,
 )
 from understudy.methods.decomposition.solve.plan import Plan
@@ -87,8 +88,7 @@ def solve_rigid_transforms(motion: Motion, fit: Fit, sweeps: int) -> np.ndarray:
 
 def nearest_rigid(transforms: np.ndarray) -> np.ndarray:
     """Return transforms (3F,4B) with their 3x3 parts replaced by the nearest rotations."""
-    bones = transforms.shape[1] // 4
-    matrices = transforms.reshape(-1, 3, bones, 4).transpose(0, 2, 1, 3).copy()
+    matrices = bone_matrices(transforms).copy()
     matrices[..., :3] = kernels.nearest_rotations(matrices[..., :3])
     return np.ascontiguousarray(matrices.transpose(0, 2, 1, 3)).reshape(transforms.shape)
 

@@ -27,6 +27,7 @@ from understudy.methods.decomposition.solve.motion import (
     Motion,
     WeightSearch,
     in_principal_directions,
+    rows_of,
     single_bone_fit,
 )
 from understudy.methods.decomposition.solve.plan import InitialClusters, Plan
@@ -93,7 +94,7 @@ def rigid_start(motion: Motion, plan: Plan) -> np.ndarray:
     plan = replace(plan, rigid=True)
     vertices = evenly(motion.vertex_count, _RIGID_VERTICES)
     frames = evenly(motion.rows // 3, _RIGID_FRAMES)
-    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    rows = rows_of(frames)
     all_frames, sample = motion.subset(vertices), motion.subset(vertices, rows)
     if plan.clusters is None:
         fit = _clusters(in_principal_directions(sample)[0], plan, SPLIT_SHARES[0])

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.base import Traits
 from understudy.methods.correctives.components import Groups, find_groups
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
@@ -30,7 +29,6 @@ from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.rigs.base import Rig
-from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,6 @@ class Local(SharingMethod[LocalConfig]):
         },
     )
     Config = LocalConfig
-
-    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need bones, controls, or both.
-
-        rig  is perturbed to find skin weights and to select the inputs of each network
-        """
-        return self.fit_facts(PoseFacts(poses, progress), rig)
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, regions, components, inputs, a network per region."""

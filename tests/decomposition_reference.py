@@ -1,8 +1,7 @@
-"""The kernels of `native/decompose.h` in NumPy.
+"""The compiled kernels of `methods/decomposition/native` in NumPy: what they are tested against.
 
-The compiled kernels are tested against these functions, which also run where the package was
-installed without a compiler. `kernels.py` documents the arguments; `geometry.simplex_qp` solves the
-weights within a given set of bones.
+`solve/kernels.py` documents the arguments; `geometry.simplex_qp` solves the weights within a given
+set of bones.
 """
 
 from __future__ import annotations
