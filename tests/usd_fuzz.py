@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.io.nouns import unpacked
 from understudy.io.usd import extract, reading
 
 SECONDS = 20
@@ -73,7 +74,8 @@ def outcome(path: Path, folder: Path) -> str:
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     if os.WEXITSTATUS(status) == 0:
-        reading.character_from_arrays(reading.read_arrays(result, reading.array_names(result)))
+        arrays = reading.read_arrays(result, reading.array_names(result))
+        unpacked(arrays, reading.Character)
         return "character"
     return "error" if report.exists() and json.loads(report.read_text()) else "traceback"
 

@@ -13,7 +13,7 @@ from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.blender import launch
 from understudy.rigs import load_rig
 from understudy.rigs.base import AnimatedRig, ExternalRig, animate
-from understudy.rigs.blender.options import BlenderOptions, blend_text, parse_blend
+from understudy.rigs.blender.options import BlenderOptions, blend_text, parse_blend, together
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import is_rig, portable_name
 from understudy.system.errors import FileError, InputError, MissingDependencyError
@@ -270,6 +270,8 @@ def test_text_of_a_rig(arm, files, monkeypatch):
     assert blend_text(Path("hero.blend"), trusted) == text  # a file cannot ask for trust
     with pytest.raises(InputError, match="trust"):
         parse_blend("hero.blend?trust=1")
+    asked = BlenderOptions(("Hat",), bendy=3, trust_scripts=True)
+    assert together(options, asked) == replace(trusted, meshes=("Body", "A & B", "Hat"), bendy=3)
     monkeypatch.chdir(files)
     assert load_rig("arm.blend").controls.names == arm.controls.names
 

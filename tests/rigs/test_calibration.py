@@ -139,7 +139,7 @@ def test_a_bone_that_nothing_usual_moves_gets_a_shapeless_or_hidden_control():
     without.remove("nail_fk.rot.z")
     found = calibrated(without)
     assert found.missing == ["nail"]
-    assert next(iter(found.notes())).startswith("Warning: no control moves 1 bone")
+    assert next(iter(found.said())).startswith("Warning: no control moves 1 bone")
 
 
 def test_what_an_animation_moves_is_a_control_over_what_it_shows():

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.added_options import with_memory, with_threads
+from understudy.cli.added_options import flat, memory_asked, threads_asked
 from understudy.cli.compare import compare
 from understudy.cli.compress import compress
 from understudy.cli.demo import demo
@@ -65,10 +65,9 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
 LONG = (demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export)
 MANY_POSES = (learn, sample, fit, evaluate, compare, learning_curve)
 for _command, _example in COMMANDS:
-    _run = with_threads(_command) if _command in LONG else _command
-    _run = with_memory(_run) if _command in MANY_POSES else _run
+    _around = [threads_asked] * (_command in LONG) + [memory_asked] * (_command in MANY_POSES)
     _settings = PASSES_ON if _command is farm_job else None
-    app.command(epilog=epilog(_example), context_settings=_settings)(_run)
+    app.command(epilog=epilog(_example), context_settings=_settings)(flat(_command, *_around))
 
 
 @app.callback(invoke_without_command=True)

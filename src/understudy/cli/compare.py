@@ -11,6 +11,7 @@ from understudy import jobs
 from understudy.cli import options
 from understudy.cli.evaluate import Animation, PosesOption, Report, RigOption
 from understudy.cli.output import print_measured
+from understudy.io.registry import ReadOptions
 from understudy.io.understudy import SUFFIX
 from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
@@ -36,7 +37,7 @@ def compare(
             "baselines and auto.",
         ),
     ] = "",
-    count: Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")] = 3000,
+    count: options.Count = 3000,
     held_out: options.HeldOut = [],  # noqa: B006
     seed: options.Seed = 0,
     rig: RigOption = None,
@@ -44,12 +45,9 @@ def compare(
     animation: Animation = [],  # noqa: B006
     report: Report = None,
     as_json: options.Json = None,
-    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
+    overwrite: options.Overwrite = False,
     all_figures: options.AllFigures = False,
-    up: options.UpAxis = None,
-    unit: options.Unit = None,
-    frame_rate: options.FrameRate = None,
-    rest: options.Rest = None,
+    reading: ReadOptions = options.OF_SEQUENCES,
 ) -> None:
     """Measure several stand-ins side by side: errors, sizes, times.
 
@@ -85,7 +83,7 @@ def compare(
         seed=seed,
         overwrite=overwrite,
         outputs=outputs,
-        reading=options.read_options(up, unit, frame_rate, rest),
+        reading=reading,
         progress=progress,
     )
     print_measured(compared.measured, all_figures)

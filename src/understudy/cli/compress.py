@@ -9,6 +9,7 @@ import typer
 
 from understudy import jobs
 from understudy.cli import options
+from understudy.io.registry import ReadOptions
 from understudy.system.terminal_progress import TerminalProgress
 
 
@@ -65,12 +66,8 @@ def compress(
             "Default: a tenth of the error, at least 0.1; 0: every frame as it was fitted.",
         ),
     ] = None,
-    preset: options.Preset = None,
-    settings: options.Settings = [],  # noqa: B006
-    rest: options.Rest = None,
-    frame_rate: options.FrameRate = None,
-    up: options.UpAxis = None,
-    unit: options.Unit = None,
+    settings: dict[str, str] = options.SETTINGS,
+    reading: ReadOptions = options.OF_SEQUENCES,
     as_json: options.Json = None,
     page: Annotated[
         Path | None,
@@ -96,9 +93,9 @@ def compress(
         method=method,
         skeleton=skeleton,
         tolerance=tolerance,
-        options=options.settings_of(settings, preset),
+        options=settings,
         seed=seed or None,
-        reading=options.read_options(up, unit, frame_rate, rest),
+        reading=reading,
         as_json=as_json,
         page=page,
         progress=TerminalProgress(),

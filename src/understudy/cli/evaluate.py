@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from understudy import jobs
 from understudy.cli import options
+from understudy.cli.added_options import Group
 from understudy.cli.output import print_measured
+from understudy.io.registry import ReadOptions
 from understudy.system.terminal_progress import TerminalProgress
 
 RigOption = Annotated[
@@ -28,6 +30,7 @@ Animation = Annotated[
     list[str],
     typer.Option(help="Animation of the rig to measure on; repeat it. Default: all of them."),
 ]
+OF_PAIRS: Any = Group(options.read_options, "cache", "clip", "meshes", "frame_offset")
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.")]
 
 
@@ -39,10 +42,7 @@ def evaluate(
     report: Report = None,
     as_json: options.Json = None,
     all_figures: options.AllFigures = False,
-    cache: options.Cache = None,
-    clip: options.Clips = [],  # noqa: B006
-    mesh: options.Meshes = [],  # noqa: B006
-    frame_offset: options.FrameOffset = None,
+    reading: ReadOptions = OF_PAIRS,
 ) -> None:
     """Measure a stand-in against the original.
 
@@ -54,9 +54,7 @@ def evaluate(
         rig=rig,
         poses=poses,
         animations=animation,
-        reading=options.read_options(
-            cache=cache, clips=clip, meshes=mesh, frame_offset=frame_offset
-        ),
+        reading=reading,
         outputs=jobs.Outputs(f"understudy evaluate {file.name}", report, as_json),
         progress=TerminalProgress(),
     )

@@ -6,16 +6,15 @@ options name are copied into the folder of the job.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.added_options import with_memory, with_threads
+from understudy.cli.added_options import flat, memory_asked, threads_asked
 from understudy.cli.options import RIG_HELP, Out
-from understudy.cli.sample import STORE_SUFFIX, blender_options, sample
+from understudy.cli.sample import BLENDER, STORE_SUFFIX, sample
 from understudy.io.files import write_json
 from understudy.jobs.farm import (
     TEMPLATE,
@@ -82,7 +81,7 @@ def farm_job(
 def _sample_options(rig: str, store: Path, words: Sequence[str]) -> dict[str, Any]:
     """The options of `sample` in `words`, read and checked by its own parser."""
     app = typer.Typer()
-    app.command(name="sample")(with_memory(with_threads(sample)))
+    app.command(name="sample")(flat(sample, threads_asked, memory_asked))
     command = typer.main.get_command(app)
     context = command.make_context("understudy farm-job", [rig, "-o", str(store), *words])
     for name in ("chunk", "overwrite"):
@@ -93,9 +92,7 @@ def _sample_options(rig: str, store: Path, words: Sequence[str]) -> dict[str, An
 
 def _job(rig: str, given: Mapping[str, Any]) -> SamplingJob:
     """The job that the chunks will run; this reads the rig, so a wrong one is noticed here."""
-    names = inspect.signature(blender_options).parameters
-    asked = blender_options(*(given[name] for name in names))
-    loaded = load_asked(rig, asked, TerminalProgress())
+    loaded = load_asked(rig, BLENDER.made(given), TerminalProgress())
     modes = {} if given["modes"] is None else read_modes(given["modes"], loaded.controls)
     plan = SamplePlan(given["count"], given["seed"], modes)
     return SamplingJob.of(lambda: loaded, plan, given["ranges"], given["block"])

@@ -11,6 +11,7 @@ from understudy import jobs
 from understudy.cli import options
 from understudy.cli.output import file_text
 from understudy.core.provenance import rig_of
+from understudy.io.registry import ReadOptions
 from understudy.io.understudy import SUFFIX
 from understudy.methods.registry import method_names, method_type
 from understudy.system.cluster import Cluster, using
@@ -29,8 +30,7 @@ def fit(
         ),
     ],
     out: options.Out,
-    preset: options.Preset = None,
-    settings: options.Settings = [],  # noqa: B006
+    settings: dict[str, str] = options.SETTINGS,
     rig: Annotated[
         str,
         typer.Option(
@@ -38,20 +38,9 @@ def fit(
             "rig as for `sample`; auto: the sampled rig; none: learn it from the poses."
         ),
     ] = "auto",
-    up: options.UpAxis = None,
-    unit: options.Unit = None,
-    frame_rate: options.FrameRate = None,
-    rest: options.Rest = None,
-    without: options.Without = [],  # noqa: B006
-    part_error: options.PartErrors = [],  # noqa: B006
-    cache: options.Cache = None,
-    clip: options.Clips = [],  # noqa: B006
-    mesh: options.Meshes = [],  # noqa: B006
-    frame_offset: options.FrameOffset = None,
-    max_error: options.MaxError = None,
-    max_ms: options.MaxMs = None,
-    max_bytes: options.MaxBytes = None,
-    limit: options.TimeLimit = None,
+    reading: ReadOptions = options.READING,
+    parts: jobs.PartOptions = options.PARTS,
+    budget: dict[str, str] = options.BUDGET,
     address: Annotated[
         str | None,
         typer.Option(
@@ -75,19 +64,16 @@ def fit(
     refuse_swapped(method, source)
     if workers is not None and address is None:
         raise InputError("--processes is for --cluster; threads are set with --threads")
-    budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
     wanted = None if address is None else Cluster(address, workers)
     with using(wanted, Path(f"{out}.checkpoint-cluster")):
         deformer = jobs.fit(
             method,
             source,
             out,
-            options=options.budget_settings(method, options.settings_of(settings, preset), budget),
+            options=options.budget_settings(method, settings, budget),
             rig=None if rig == "none" else rig,
-            reading=options.read_options(
-                up, unit, frame_rate, rest, cache, clip, mesh, frame_offset
-            ),
-            parts=options.part_options(without, part_error),
+            reading=reading,
+            parts=parts,
             progress=TerminalProgress(),
         )
     print(f"{out}: {file_text(out, deformer)}")

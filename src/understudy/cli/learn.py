@@ -10,8 +10,8 @@ import typer
 from understudy import jobs
 from understudy.cli import options, sample
 from understudy.cli.output import file_text, print_measured
-from understudy.io.registry import format_of
-from understudy.rigs.blender.options import MODIFIERS
+from understudy.io.registry import ReadOptions, format_of
+from understudy.rigs.blender.options import BlenderOptions
 from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 
@@ -36,7 +36,7 @@ def learn(
     to: Annotated[
         str, typer.Option(help="Also export to these formats: glb,usd,fbx,onnx, ...")
     ] = "",
-    count: Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")] = 3000,
+    count: options.Count = 3000,
     held_out: Annotated[
         list[str],
         typer.Option(help="Clip to measure on instead of learning it; repeat it. Default: chosen."),
@@ -55,28 +55,10 @@ def learn(
             min=0, max=1, help="Share of the controls that a pose moves. Default: of few, all."
         ),
     ] = None,
-    meshes: sample.Meshes = [],  # noqa: B006
-    patterns: sample.Controls = [],  # noqa: B006
-    trust_scripts: sample.TrustScripts = False,
-    ignore_drivers: sample.IgnoreDrivers = False,
-    modifiers: sample.Modifiers = MODIFIERS[0],
-    collections: sample.Collections = [],  # noqa: B006
-    animations: sample.Animations = [],  # noqa: B006
-    libraries: sample.Libraries = [],  # noqa: B006
-    simulations: sample.Simulations = False,
-    without: options.Without = [],  # noqa: B006
-    part_error: options.PartErrors = [],  # noqa: B006
-    up: options.UpAxis = None,
-    unit: options.Unit = None,
-    frame_rate: options.FrameRate = None,
-    rest: options.Rest = None,
-    cache: options.Cache = None,
-    clip: options.Clips = [],  # noqa: B006
-    frame_offset: options.FrameOffset = None,
-    max_error: options.MaxError = None,
-    max_ms: options.MaxMs = None,
-    max_bytes: options.MaxBytes = None,
-    limit: options.TimeLimit = None,
+    blender: BlenderOptions = sample.BLENDER,
+    parts: jobs.PartOptions = options.PARTS,
+    reading: ReadOptions = options.READING,
+    budget: dict[str, str] = options.BUDGET,
     full_precision: Annotated[
         bool,
         typer.Option(
@@ -84,7 +66,7 @@ def learn(
             help="Store 32-bit numbers, also where 16 bits do not change the error.",
         ),
     ] = False,
-    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
+    overwrite: options.Overwrite = False,
     all_figures: options.AllFigures = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
@@ -96,8 +78,7 @@ def learn(
     the default size of the method that suits the source. If it is interrupted, run the same command
     again: it resumes.
     """
-    budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
-    if method is None and any(value is not None for value in budget.values()):
+    if method is None and budget:
         method = options.AUTO
     wanted = options.names_of(to)
     for suffix in wanted:
@@ -117,15 +98,12 @@ def learn(
         ranges=ranges,
         processes=processes,
         held_out=held_out,
-        parts=options.part_options(without, part_error),
+        parts=parts,
         seed=seed,
         full_precision=full_precision,
         overwrite=overwrite,
-        reading=options.read_options(up, unit, frame_rate, rest, cache, clip, meshes, frame_offset),
-        blender=sample.blender_options(
-            *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
-            *(collections, animations, libraries, simulations),
-        ),
+        reading=reading,
+        blender=blender,
         progress=progress,
     )
     print_result(result, all_figures)

@@ -10,6 +10,7 @@ import typer
 from understudy import jobs
 from understudy.cli import options
 from understudy.cli.fit import refuse_swapped
+from understudy.io.registry import ReadOptions
 from understudy.system.terminal_progress import TerminalProgress
 
 
@@ -32,11 +33,8 @@ def learning_curve(
     ] = "auto",
     settings: options.Settings = [],  # noqa: B006
     seed: options.Seed = 0,
-    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
-    up: options.UpAxis = None,
-    unit: options.Unit = None,
-    frame_rate: options.FrameRate = None,
-    rest: options.Rest = None,
+    overwrite: options.Overwrite = False,
+    reading: ReadOptions = options.OF_SEQUENCES,
 ) -> None:
     """Say how many poses an error would need.
 
@@ -57,7 +55,7 @@ def learning_curve(
         options=options.settings_of(settings),
         seed=seed,
         overwrite=overwrite,
-        reading=options.read_options(up, unit, frame_rate, rest),
+        reading=reading,
         progress=TerminalProgress(),
     )
     for count, error in zip(found.curve.counts, found.curve.means):

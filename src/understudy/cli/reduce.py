@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from understudy import jobs
 from understudy.cli import options
+from understudy.cli.added_options import Group
 from understudy.cli.output import file_text
+from understudy.io.registry import ReadOptions
 from understudy.system.terminal_progress import TerminalProgress
+
+OF_CHARACTERS: Any = Group(options.read_options, "clip", "meshes")
 
 
 def reduce(
@@ -27,10 +31,8 @@ def reduce(
         bool,
         typer.Option("--weights-alone", help="Do not use the clips of the file as example poses."),
     ] = False,
-    preset: options.Preset = None,
-    settings: options.Settings = [],  # noqa: B006
-    clip: options.Clips = [],  # noqa: B006
-    mesh: options.Meshes = [],  # noqa: B006
+    settings: dict[str, str] = options.SETTINGS,
+    reading: ReadOptions = OF_CHARACTERS,
 ) -> None:
     """Give the skin of a character fewer influences.
 
@@ -41,9 +43,9 @@ def reduce(
         method,
         skin,
         out,
-        options=options.settings_of(settings, preset),
+        options=settings,
         examples=not weights_alone,
-        reading=options.read_options(clips=clip, meshes=mesh),
+        reading=reading,
         progress=TerminalProgress(),
     )
     print(f"{out}: {file_text(out, reduced)}")

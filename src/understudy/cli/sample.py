@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.added_options import Group
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.io.atomic_write import atomic_write
 from understudy.jobs.source import load_asked, ranges_text
@@ -26,53 +26,6 @@ from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 
 STORE_SUFFIX = ".zarr"
-Meshes = Annotated[
-    list[str],
-    typer.Option(
-        "--mesh", help="Mesh object of a .blend file; repeat it. Default: the visible ones."
-    ),
-]
-Controls = Annotated[
-    list[str],
-    typer.Option(
-        "--control",
-        help="Only controls whose name matches: 'arm_*'; repeat it. '!*tweak*' leaves those out.",
-    ),
-]
-TrustScripts = Annotated[
-    bool,
-    typer.Option("--trust-scripts", help="Run the scripts in a .blend file; only if you trust it."),
-]
-IgnoreDrivers = Annotated[
-    bool,
-    typer.Option(
-        "--ignore-drivers",
-        help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
-    ),
-]
-Collections = Annotated[
-    list[str],
-    typer.Option("--collection", help="Only controls of this bone collection; repeat it."),
-]
-Animations = Annotated[
-    list[str],
-    typer.Option(
-        "--animation",
-        help="A .blend, .fbx or .bvh file with animations of the rig, in place of those of its "
-        "own file; repeat it.",
-    ),
-]
-Libraries = Annotated[
-    list[str],
-    typer.Option(
-        "--library",
-        metavar="OLD=NEW",
-        help="Linked files whose path begins with OLD lie at NEW; repeat it.",
-    ),
-]
-Simulations = Annotated[
-    bool, typer.Option("--simulations", help="Keep cloth and what else depends on earlier frames.")
-]
 Ranges = Annotated[
     Path | None,
     typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
@@ -87,9 +40,84 @@ Modes = Annotated[
 Around = Annotated[
     list[str], typer.Option(help="Also sample around this animation of the rig; repeat it.")
 ]
-Modifiers = Annotated[
-    str, typer.Option(help="Modifiers of a .blend file to use: those of the viewport or render.")
-]
+
+
+def blender_options(
+    meshes: Annotated[
+        list[str],
+        typer.Option(
+            "--mesh", help="Mesh object of a .blend file; repeat it. Default: the visible ones."
+        ),
+    ] = [],  # noqa: B006
+    patterns: Annotated[
+        list[str],
+        typer.Option(
+            "--control",
+            help="Only controls whose name matches: 'arm_*'; repeat it. '!*tweak*' leaves those "
+            "out.",
+        ),
+    ] = [],  # noqa: B006
+    trust_scripts: Annotated[
+        bool,
+        typer.Option(
+            "--trust-scripts", help="Run the scripts in a .blend file; only if you trust it."
+        ),
+    ] = False,
+    ignore_drivers: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-drivers",
+            help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
+        ),
+    ] = False,
+    modifiers: Annotated[
+        str,
+        typer.Option(help="Modifiers of a .blend file to use: those of the viewport or render."),
+    ] = MODIFIERS[0],
+    collections: Annotated[
+        list[str],
+        typer.Option("--collection", help="Only controls of this bone collection; repeat it."),
+    ] = [],  # noqa: B006
+    animations: Annotated[
+        list[str],
+        typer.Option(
+            "--animation",
+            help="A .blend, .fbx or .bvh file with animations of the rig, in place of those of its "
+            "own file; repeat it.",
+        ),
+    ] = [],  # noqa: B006
+    libraries: Annotated[
+        list[str],
+        typer.Option(
+            "--library",
+            metavar="OLD=NEW",
+            help="Linked files whose path begins with OLD lie at NEW; repeat it.",
+        ),
+    ] = [],  # noqa: B006
+    simulations: Annotated[
+        bool,
+        typer.Option("--simulations", help="Keep cloth and what else depends on earlier frames."),
+    ] = False,
+) -> BlenderOptions:
+    """What the options of a command say of a .blend file."""
+    moved = [(old, new) for old, _, new in (text.partition("=") for text in libraries)]
+    for text, pair in zip(libraries, moved):
+        if not all(pair):
+            raise InputError(f"--library {text}: expected OLD=NEW, two paths or starts of paths")
+    return BlenderOptions(
+        tuple(meshes),
+        tuple(patterns),
+        trust_scripts,
+        ignore_drivers,
+        modifiers,
+        collections=tuple(collections),
+        animations=tuple(animations),
+        libraries=tuple(moved),
+        simulations=simulations,
+    )
+
+
+BLENDER: Any = Group(blender_options)
 
 
 def sample(
@@ -142,15 +170,7 @@ def sample(
             "store must lie on a disk that they share."
         ),
     ] = None,
-    meshes: Meshes = [],  # noqa: B006
-    patterns: Controls = [],  # noqa: B006
-    trust_scripts: TrustScripts = False,
-    ignore_drivers: IgnoreDrivers = False,
-    modifiers: Modifiers = MODIFIERS[0],
-    collections: Collections = [],  # noqa: B006
-    animations: Animations = [],  # noqa: B006
-    libraries: Libraries = [],  # noqa: B006
-    simulations: Simulations = False,
+    blender: BlenderOptions = BLENDER,
 ) -> None:
     """Sample random poses of a rig into a pose store.
 
@@ -170,11 +190,7 @@ def sample(
             f"{out.with_suffix(STORE_SUFFIX).name}"
         )
     progress = TerminalProgress()
-    asked = blender_options(
-        *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
-        *(collections, animations, libraries, simulations),
-    )
-    loaded = load_asked(rig, asked, progress)
+    loaded = load_asked(rig, blender, progress)
     if isinstance(loaded, BlenderRig):
         for note in loaded.notes:
             print(f"note: {note}")
@@ -196,7 +212,7 @@ def sample(
         print(f"{place(out)}: {done.text()}")
         return
     if cluster is not None:
-        there = partial(load_asked, absolute_name(rig), asked, None)
+        there = partial(load_asked, absolute_name(rig), blender, None)
         poses = sample_on_cluster(
             SamplingJob.of(build, plan, ranges, block),
             out,
@@ -223,61 +239,20 @@ def sample(
     )
 
 
-def blender_options(
-    meshes: Sequence[str],
-    patterns: Sequence[str],
-    trust_scripts: bool,
-    ignore_drivers: bool,
-    modifiers: str,
-    collections: Sequence[str],
-    animations: Sequence[str],
-    libraries: Sequence[str],
-    simulations: bool,
-) -> BlenderOptions:
-    """What the options of a command say of a .blend file; parameters as those of `sample`."""
-    moved = [(old, new) for old, _, new in (text.partition("=") for text in libraries)]
-    for text, pair in zip(libraries, moved):
-        if not all(pair):
-            raise InputError(f"--library {text}: expected OLD=NEW, two paths or starts of paths")
-    return BlenderOptions(
-        tuple(meshes),
-        tuple(patterns),
-        trust_scripts,
-        ignore_drivers,
-        modifiers,
-        collections=tuple(collections),
-        animations=tuple(animations),
-        libraries=tuple(moved),
-        simulations=simulations,
-    )
-
-
 def controls(
     rig: Annotated[str, typer.Argument(help=RIG_HELP)],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write. Default: print it.")
     ] = None,
-    meshes: Meshes = [],  # noqa: B006
-    patterns: Controls = [],  # noqa: B006
-    trust_scripts: TrustScripts = False,
-    ignore_drivers: IgnoreDrivers = False,
-    modifiers: Modifiers = MODIFIERS[0],
-    collections: Collections = [],  # noqa: B006
-    animations: Animations = [],  # noqa: B006
-    libraries: Libraries = [],  # noqa: B006
-    simulations: Simulations = False,
+    blender: BlenderOptions = BLENDER,
 ) -> None:
     """List the controls of a rig with their training ranges (TOML).
 
     Edit the file and pass it to `sample --ranges`.
     """
-    asked = blender_options(
-        *(meshes, patterns, trust_scripts, ignore_drivers, modifiers),
-        *(collections, animations, libraries, simulations),
-    )
-    only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
-    loaded = load_asked(rig, asked if is_blend(rig) else only_names, TerminalProgress())
-    text = ranges_text(loaded, patterns)
+    only_names = replace(blender, controls=())  # of other rigs, all controls can be listed
+    loaded = load_asked(rig, blender if is_blend(rig) else only_names, TerminalProgress())
+    text = ranges_text(loaded, blender.controls)
     if out is None:
         print(text, end="")
         return

@@ -201,12 +201,26 @@ class Character(Noun):
         for start in range(0, pose_count, _BLOCK):
             block = slice(start, start + _BLOCK)
             points = np.broadcast_to(rest, result[block].shape)
-            if shape_weights is not None and self.shapes:
-                points = points + self.shape_offsets(shape_weights[block])
-            if world_from_bone is not None and self.skeleton is not None:
-                points = self._skinned(np.asarray(world_from_bone[block], np.float64), points)
-            result[block] = points
+            part = lambda array, block=block: None if array is None else array[block]
+            result[block] = self.moved(points, part(world_from_bone), part(shape_weights))
         return result
+
+    def moved(
+        self,
+        points: np.ndarray,
+        world_from_bone: np.ndarray | None,
+        shape_weights: np.ndarray | None,
+    ) -> np.ndarray:
+        """Return points (T,V,3) at rest moved by blend shapes and skin; others as in `evaluate`."""
+        if shape_weights is not None and self.shapes:
+            points = points + self.shape_offsets(shape_weights)
+        if world_from_bone is None or self.skeleton is None or self.skin is None:
+            return points
+        world = np.asarray(world_from_bone, np.float64)
+        matrices = compose(world, self.skeleton.bone_from_world)
+        index, weight = self.skin.bone_index, self.skin.weight.astype(np.float64)
+        blend = linear_blend if self.skin.blend == "linear" else dual_quaternion_blend
+        return blend(matrices, index, weight, points)
 
     def evaluate_clip(self, clip: CharacterClip) -> np.ndarray:
         """Return the vertices of a clip, (F,V,3) float32: its point cache, or skin and shapes."""
@@ -265,13 +279,3 @@ class Character(Noun):
                 replace(clip, world_from_bone=resized(clip.world_from_bone)) for clip in self.clips
             ),
         )
-
-    def _skinned(self, world_from_bone: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return points (T,V,3) moved by the skin."""
-        assert self.skeleton is not None  # the caller checks
-        assert self.skin is not None
-        matrices = compose(world_from_bone, self.skeleton.bone_from_world)
-        index, weight = self.skin.bone_index, self.skin.weight.astype(np.float64)
-        if self.skin.blend == "linear":
-            return linear_blend(matrices, index, weight, points)
-        return dual_quaternion_blend(matrices, index, weight, points)

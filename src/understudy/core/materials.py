@@ -103,32 +103,3 @@ def textures_in(value: Any) -> list[Texture]:
     if isinstance(value, Mapping | list | tuple):
         return [texture for part in inner for texture in textures_in(part)]
     return []
-
-
-def plain_materials(materials: Mapping[str, Material]) -> tuple[dict[str, Any], list[Image]]:
-    """Return materials without their extensions as JSON values, and the images that they number.
-
-    `materials_of_plain` is the inverse: what reads an untrusted file in another process sends them.
-    """
-    images = list(dict.fromkeys(i for made in materials.values() for i in made.images()))
-    number = {image: n for n, image in enumerate(images)}
-    told = {}
-    for name, made in materials.items():
-        textures = {
-            slot: [number[texture.images[""]], texture.uv_set, dict(texture.sampler)]
-            for slot, texture in made.textures.items()
-        }
-        told[name] = {**vars(made), "textures": textures, "extensions": {}}
-    return told, images
-
-
-def materials_of_plain(told: Mapping[str, Any], images: list[Image]) -> dict[str, Material]:
-    """Return the materials that `plain_materials` made plain, checked."""
-    made = {}
-    for name, fields in told.items():
-        textures = {
-            slot: Texture({"": images[number]}, uv_set, sampler)
-            for slot, (number, uv_set, sampler) in fields["textures"].items()
-        }
-        made[name] = Material(**{**fields, "textures": textures})
-    return made

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.core.materials import Material
 from understudy.core.noun import Noun, read_only
 from understudy.geometry.adjacency import fans, polygon_edges
 from understudy.system import checks
 from understudy.system.errors import InputError
+
+if TYPE_CHECKING:
+    from understudy.core.materials import Material
 
 UNITS = ("m", "cm", "mm", "in", "ft", "unitless")
 UP_AXES = ("Y", "Z")

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from understudy.evaluation import shading
 from understudy.evaluation.camera import Camera
 from understudy.geometry.normals import vertex_normals
+from understudy.io.numbers import ragged
 from understudy.system import checks
 
 _TOO_FAR = 1e100  # the square of a larger coordinate overflows
@@ -212,9 +213,8 @@ def rasterise(pixels: np.ndarray, triangles: np.ndarray, shape: tuple[int, int])
     bound = np.cumsum(heights * (np.minimum(high[:, 0], columns) - np.maximum(low[:, 0], 0) + 1))
     cuts = np.searchsorted(bound, np.arange(_CHUNK, bound[-1], _CHUNK))
     for chunk in np.split(np.arange(len(keep)), np.unique(cuts)):
-        triangle, step = _ragged(heights[chunk])
-        triangle = chunk[triangle]
-        row = first[triangle] + step
+        triangle = np.repeat(chunk, heights[chunk])
+        row = ragged(first[chunk], heights[chunk])
         y = row + 0.5
         left, right = np.full(len(y), np.inf), np.full(len(y), -np.inf)
         for edge in range(3):
@@ -228,9 +228,9 @@ def rasterise(pixels: np.ndarray, triangles: np.ndarray, shape: tuple[int, int])
         right = np.minimum(np.floor(right - 0.5), columns - 1)
         lengths = np.maximum(right - left + 1, 0).astype(np.int64)
 
-        span, step = _ragged(lengths)
+        span = np.repeat(np.arange(len(lengths)), lengths)
         owner = triangle[span]
-        column = left[span].astype(np.int64) + step
+        column = ragged(np.where(lengths > 0, left, 0).astype(np.int64), lengths)
         anchor = corners[owner, 0]
         z = (
             anchor[:, 2]
@@ -273,13 +273,3 @@ def _ordered(z: np.ndarray) -> np.ndarray:
     """
     bits = z.astype(np.float32).view(np.int32)
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
-
-
-def _ragged(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For lists of the given lengths: the list of each element, and its position in the list.
-
-    >>> [part.tolist() for part in _ragged(np.array([2, 0, 3]))]
-    [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
-    """
-    which = np.repeat(np.arange(len(lengths)), lengths)
-    return which, np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

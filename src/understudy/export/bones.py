@@ -22,7 +22,12 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin, skin_weights
 from understudy.export.clips import SourceClip, poses_clips
 from understudy.export.joints import rigid
-from understudy.geometry.skinning import dense_to_influences, float32_influences, weight_matrix
+from understudy.geometry.skinning import (
+    dense_to_influences,
+    float32_influences,
+    largest_first,
+    weight_matrix,
+)
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.skeleton.skeleton_fit import fit_skeleton
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense, solve_sparse
@@ -120,10 +125,7 @@ def plays_as_it_is(skin: Skin, influences: int) -> bool:
 
 def packed(skin: Skin) -> Skin:
     """Return the same skin with its largest weights first and no places that nothing uses."""
-    order = np.argsort(-skin.weight, axis=1, kind="stable")
-    places = max(1, int((skin.weight != 0).sum(axis=1).max()))
-    index = np.take_along_axis(skin.bone_index, order, axis=1)[:, :places]
-    weight = np.take_along_axis(skin.weight, order, axis=1)[:, :places]
+    index, weight = largest_first(skin.bone_index, skin.weight)
     return Skin(*float32_influences(index, weight.astype(np.float64)))
 
 

@@ -176,6 +176,21 @@ def dense_to_influences(
     return np.where(weight != 0, order, 0).astype(np.int32), weight
 
 
+def largest_first(
+    index: np.ndarray, weight: np.ndarray, order: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Influences (V,K) with the largest magnitude first, without places that no vertex uses.
+
+    order  (V,K) numbers to sort by instead
+
+    >>> largest_first(np.array([[5, 7, 9]]), np.array([[0.0, 0.25, 0.75]]))[0].tolist()
+    [[9, 7]]
+    """
+    places = np.argsort(-np.abs(weight) if order is None else order, axis=1, kind="stable")
+    places = places[:, : max(1, int((weight != 0).sum(axis=1).max(initial=1)))]
+    return np.take_along_axis(index, places, axis=1), np.take_along_axis(weight, places, axis=1)
+
+
 def sparse_to_influences(weights: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     """A sparse matrix (V,B) as `dense_to_influences`; it is brought into canonical form."""
     weights.sum_duplicates()

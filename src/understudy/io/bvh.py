@@ -22,9 +22,9 @@ from understudy.core.skin import Skin
 from understudy.geometry.transforms import world_from_local
 from understudy.io.budget import Budget
 from understudy.io.format import AS_IT_IS, ReadOptions
-from understudy.io.numbers import read_bytes, read_numbers
+from understudy.io.numbers import of_file, read_bytes, read_numbers
 from understudy.system import checks
-from understudy.system.errors import FileError, InputError
+from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
 _CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
@@ -50,7 +50,7 @@ def read_bvh(
     It is one clip at the rate of the file.
     """
     path = Path(path)
-    try:
+    with of_file(path, "cannot be read as BVH: "):
         data = read_bytes(path)
         head, _, tail = data.partition(b"MOTION")
         joints = _hierarchy(head.decode("utf-8", "replace"))
@@ -71,8 +71,6 @@ def read_bvh(
         mesh = Mesh(points, np.zeros(0, np.int32), np.zeros(0, np.int32), up_axis="unknown")
         skin = Skin.rigid(np.arange(skeleton.bone_count))
         return Character(mesh, skeleton, skin, clips=(clip,), name=clip.name)
-    except InputError as problem:
-        raise FileError(f"{path}: cannot be read as BVH: {problem}") from problem
 
 
 def _hierarchy(text: str) -> list[_Joint]:

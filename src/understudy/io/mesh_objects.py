@@ -6,6 +6,8 @@ Vertices are never duplicated, so objects put together give the same mesh, verte
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,3 +66,19 @@ def mesh_objects(mesh: Mesh) -> list[MeshObject]:
         MeshObject(name, at(owner, k), at(polygon_owner, k), at(corner_owner, k))
         for k, name in enumerate(names)
     ]
+
+
+def alike_across(keys: Iterable[tuple[Hashable, Hashable]]) -> list[list[int]]:
+    """Return the numbers of things that are one across several objects, such as "smile" on two.
+
+    keys  for each thing: what is equal if they are one, and its object, which has one of each
+
+    >>> alike_across([("smile", "face"), ("smile", "teeth"), ("smile", "face")])
+    [[0, 1], [2]]
+    """
+    groups: dict[Hashable, list[int]] = {}
+    before: Counter[Hashable] = Counter()
+    for number, key in enumerate(keys):
+        groups.setdefault((key[0], before[key]), []).append(number)
+        before[key] += 1
+    return list(groups.values())

@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from understudy.io.budget import Budget
-from understudy.system.errors import FileError
+from understudy.system.errors import FileError, InputError
 
 _PER_NUMBER = 28  # bytes
 
 
+@contextmanager
+def of_file(where: object, what: str = "") -> Iterator[None]:
+    """Raise what the system, or a noun that is made of a file's content, refuses as a `FileError`.
+
+    where  the file, or the place in it
+    what   said before what a noun refuses
+    """
+    try:
+        yield
+    except InputError as problem:
+        raise FileError(f"{where}: {what}{problem}") from problem
+    except OSError as problem:
+        raise FileError(f"{where}: cannot be read: {problem.strerror or problem}") from problem
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a file; what is wrong is a `FileError`."""
-    try:
+    with of_file(path):
         return Path(path).read_bytes()
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
 def byte_count(path: Path) -> int:
     """Return the size of a file in bytes; what is wrong is a `FileError`."""
-    try:
+    with of_file(path):
         size = path.stat().st_size
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     if not path.is_file():
         raise FileError(f"{path}: is not a file")
     return size
@@ -85,6 +97,15 @@ def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """
     ends = np.cumsum(sizes)
     return np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
+
+
+UVS = "TEXCOORD_0"  # the first UV set among values of corners, which a `Mesh` has apart
+
+
+def uvs_of(values: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Take the first UV set out of values of corners; it is zero where they had NaN."""
+    found = values.pop(UVS, None)
+    return None if found is None else np.nan_to_num(found)
 
 
 def joined_values(

@@ -5,9 +5,11 @@ Quaternions are (x, y, z, w), as these formats write them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from understudy.geometry.skinning import polar
+from understudy.geometry.skinning import polar, quaternion_from_rotation
 
 # Quaternions must have length one. Some files round them to a few digits, and viewers use them as
 # they are; so does this reader, up to this difference.
@@ -31,22 +33,8 @@ def rotation_of(quaternions: np.ndarray) -> np.ndarray:
 
 
 def quaternion_of(rotations: np.ndarray) -> np.ndarray:
-    """Return unit quaternions (...,4) of rotation matrices (...,3,3).
-
-    It computes the quaternion in four ways and keeps the one whose divisor is largest, so that no
-    rotation is badly conditioned.
-    """
-    m = np.asarray(rotations, np.float64)
-    xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
-    squares = np.stack([1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz, 1 + xx + yy + zz], -1)
-    products = np.empty((*m.shape[:-2], 4, 4))  # four times those of the components
-    products[..., :3, :3] = m + np.swapaxes(m, -1, -2)
-    with_w = (m - np.swapaxes(m, -1, -2))[..., [2, 0, 1], [1, 2, 0]]
-    products[..., 3, :3] = products[..., :3, 3] = with_w
-    products[..., range(4), range(4)] = squares
-    best = squares.argmax(axis=-1)[..., None, None]
-    chosen = np.take_along_axis(products, best, -2)[..., 0, :]
-    return chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+    """Return unit quaternions (...,4) of rotation matrices (...,3,3)."""
+    return quaternion_from_rotation(np.asarray(rotations, np.float64))[..., [1, 2, 3, 0]]
 
 
 def compose_trs(translation: np.ndarray, quaternion: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -83,6 +71,19 @@ def decompose(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     scale = np.where(flat, 0.0, scale)
     scale[..., 0] *= np.where(mirrored, -1.0, 1.0)
     return transforms[..., 3].copy(), quaternion_of(polar(directions)[0]), scale
+
+
+def nearer(
+    corrected: np.ndarray, exact: np.ndarray, off: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return, frame by frame, the local transform (...,3,4) that ends nearer to where it should.
+
+    corrected  in the parent as it is stored
+    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
+               turns its rounding into shear
+    off        how far (...) local transforms end from there
+    """
+    return np.where((off(corrected) <= off(exact))[..., None, None], corrected, exact)
 
 
 def continuous(quaternions: np.ndarray) -> np.ndarray:

@@ -11,17 +11,15 @@ from understudy.core.noun import OneLine
 from understudy.core.poses import Poses
 from understudy.evaluation.shading import need_drawing
 from understudy.io.registry import ReadOptions
-from understudy.jobs.compressing import trial_of_sequence
 from understudy.jobs.fitting import (
-    RIG_OF_POSES,
     Fit,
     method_with,
     refuse_found_bones,
     refuse_poses,
 )
 from understudy.jobs.folder import JobFolder
-from understudy.jobs.learning import AUTO, Lesson, sample_rig
-from understudy.jobs.measuring import Measured, Outputs, Trial, measure
+from understudy.jobs.learning import AUTO, Lesson, recorded, sample_rig
+from understudy.jobs.measuring import Measured, Outputs, measure
 from understudy.jobs.planning import POSES, plan_for
 from understudy.jobs.source import (
     CharacterSource,
@@ -32,7 +30,7 @@ from understudy.jobs.source import (
     Source,
     read,
 )
-from understudy.jobs.split import check_held_out, split_poses
+from understudy.jobs.split import check_held_out
 from understudy.methods.base import Method
 from understudy.methods.fit_arguments import is_sequence
 from understudy.methods.registry import methods_by_name
@@ -105,7 +103,7 @@ def compare(
         lesson = sample_rig(source, folder, plan, held_out, progress=progress)
     else:
         assert isinstance(source, PosesSource | SequenceSource)
-        lesson = _recorded(source, held_out)
+        lesson = recorded(source, held_out)
     chosen = {
         method if isinstance(method, str) else method.name: method
         for method in methods or methods_for(lesson.poses)
@@ -132,17 +130,6 @@ def compare(
     )
     measured = measure(subjects, lesson.trial(subjects), outputs, took, progress)
     return Compared(files, measured)
-
-
-def _recorded(source: PosesSource | SequenceSource, held_out: Sequence[str]) -> Lesson:
-    """Recorded poses, measured on those that are held out; a mesh sequence on itself."""
-    poses = source.poses
-    if isinstance(source, SequenceSource):
-        whole = trial_of_sequence(poses)
-        return Lesson(poses, source.made_by, lambda _: whole)
-    split = split_poses(poses, held_out)
-    trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
-    return Lesson(split.fit, source.made_by, lambda _: trial, RIG_OF_POSES, source.own)
 
 
 def methods_for(poses: Poses) -> list[str]:

@@ -65,13 +65,16 @@ class FarmJob:
 
     def sample_words(self, chunk: str, folder: Path) -> list[str]:
         """The words of the chunk command, for schedulers that take a command line."""
-        files = [
-            word for name, file in self.files.items() for word in (f"--{name}", str(folder / file))
-        ]
         path = self.rig_file
         rig = self.rig if path is None else f"{path[0].absolute()}{path[1]}"
-        words = ["sample", rig, "-o", str(self.store.absolute()), "--chunk", chunk]
-        return [shlex.quote(word) for word in [*words, *files, *self.words]]
+        files = {name: str(folder / file) for name, file in self.files.items()}
+        words = self._words(rig, str(self.store.absolute()), files, "--chunk", chunk)
+        return [shlex.quote(word) for word in words]
+
+    def _words(self, rig: str, store: str, files: Mapping[str, str], *more: str) -> list[str]:
+        """The words of a command that samples into `store`."""
+        named = [word for name, file in files.items() for word in (f"--{name}", file)]
+        return ["sample", rig, "-o", store, *more, *named, *self.words]
 
     def template(self) -> dict[str, Any]:
         """The job template; paths are parameters, so a farm can map them to its machines."""
@@ -120,13 +123,9 @@ class FarmJob:
 
     def _script(self, *more: str) -> dict[str, Any]:
         rest = "" if self.rig_file is None else self.rig_file[1]
-        files = [
-            word
-            for name in self.files
-            for word in (f"--{name}", f"{{{{Param.{name.capitalize()}}}}}")
-        ]
-        words = ["sample", f"{{{{Param.Rig}}}}{rest}", "-o", "{{Param.Store}}", *more, *files]
-        run = {"command": "{{Param.Command}}", "args": [*words, *self.words]}
+        files = {name: f"{{{{Param.{name.capitalize()}}}}}" for name in self.files}
+        words = self._words(f"{{{{Param.Rig}}}}{rest}", "{{Param.Store}}", files, *more)
+        run = {"command": "{{Param.Command}}", "args": words}
         return {"actions": {"onRun": run}}
 
 

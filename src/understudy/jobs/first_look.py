@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIRST_POSES = 160
 FEW = 4  # times as many poses have to follow, or the first look is not worth its time
 _METHOD = "corrected_skin"
-_QUICK = {"epochs": "12", "guard": "false", "input_poses": "2"}
+_QUICK = {"epochs": 12, "guard": False, "input_poses": 2}
 
 
 def first_look(
@@ -52,7 +52,7 @@ def first_look(
     file = folder.path / f"{_METHOD}.understudy"
 
     def fit() -> None:
-        made = method_with(_METHOD, {"seed": str(seed), **_QUICK}).fit(poses, progress=progress)
+        made = method_with(_METHOD, {"seed": seed, **_QUICK}).fit(poses, progress=progress)
         write_deformer(with_source(made, lesson.made_by), file)
 
     folder.step("fit", [file], fit)

@@ -201,7 +201,8 @@ def learn(
         folder, method, options or {}, seed, parts, full_precision, tuple(held_out), progress
     )
     if isinstance(source, RigSource) and plan is not None:
-        return job.learn_rig(source, plan, ranges, processes)
+        more: dict[str, Any] = {"held_out": held_out, "ranges": ranges, "processes": processes}
+        return job.learn_rig(source, plan, partial(sample_rig, source, **more, progress=progress))
     if isinstance(source, CharacterSource):
         return job.convert(source)
     if isinstance(source, SequenceSource):
@@ -286,41 +287,30 @@ class _Job:
     notes: list[str] = field(default_factory=list)
 
     def learn_rig(
-        self,
-        source: RigSource,
-        plan: SamplePlan,
-        ranges: str | Path | None,
-        processes: int | None,
+        self, source: RigSource, plan: SamplePlan, sample: Callable[..., Lesson]
     ) -> Result:
-        """Sample a rig, fit, and measure on its animations, or on random poses."""
+        """Sample a rig, fit, and measure on its animations, or on random poses.
+
+        sample  samples it into a folder by a plan
+        """
         for note in source.notes:
             self._say(f"note: {note}")
-        self._look_first(source, plan, ranges, processes)
-        lesson = sample_rig(
-            source, self.folder, plan, self.held_out, ranges, processes, self.progress
-        )
         rig = source.rig
-        file, measured = self._fit_and_measure(lesson)
+        self._look_first(rig, plan, sample)
+        file, measured = self._fit_and_measure(sample(self.folder, plan))
         clips = ("all",) if animation_names(rig) else ()
         return self._result(file, measured, clips=clips, rig=rig)
 
-    def _look_first(
-        self,
-        source: RigSource,
-        plan: SamplePlan,
-        ranges: str | Path | None,
-        processes: int | None,
-    ) -> None:
+    def _look_first(self, rig: Rig, plan: SamplePlan, sample: Callable[..., Lesson]) -> None:
         """Fit few poses of a slow rig quickly, so that there is something to see early."""
-        rig, learned = source.rig, self.folder.file(".understudy")
+        learned = self.folder.file(".understudy")
         slow = isinstance(rig, ExternalRig) and rig.skeleton is not None
         many = plan.count >= FEW * FIRST_POSES
         there = learned.exists() and not self.folder.is_anew
         if not slow or not many or self.method is not None or there:
             return
         folder = self.folder.inside("preview")
-        few = replace(plan, count=FIRST_POSES)
-        lesson = sample_rig(source, folder, few, self.held_out, ranges, processes, self.progress)
+        lesson = sample(folder, replace(plan, count=FIRST_POSES))
         said = first_look(lesson, folder, learned, self.seed, self.parts.without, self.progress)
         if said:
             self._say(f"{said} until all {plan.count} poses are learned.")
@@ -333,11 +323,8 @@ class _Job:
             poses = without_parts(poses, parts.without)
             made_by = {**made_by, "without_parts": list(parts.without)}
             job = replace(self, parts=replace(parts, without=()))
-        split = split_poses(poses, self.held_out)
-        trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
-        live = RIG_OF_POSES if isinstance(source.rig, str) else source.rig
-        own = None if parts.without else source.own
-        lesson = Lesson(split.fit, made_by, lambda _: trial, live, own)
+        lesson = recorded(replace(source, poses=poses, made_by=made_by), self.held_out)
+        lesson = replace(lesson, own=None) if parts.without else lesson
         file, measured = job._fit_and_measure(lesson)
         animated = poses.frame_rate is not None or bool(poses.spans)
         return self._result(file, measured, motions=(poses,) if animated else ())
@@ -346,21 +333,12 @@ class _Job:
         """Compress a mesh sequence: bones, weights and clips."""
         file = self.folder.file(".understudy")
         given = isinstance(self.method, Method)
-
+        options = {} if given else {"seed": self.seed, **self.options}
+        more: dict[str, Any] = {"outputs": self._outputs(), "progress": self.progress}
         done: list[Compressed] = []
 
         def work() -> None:
-            seeded = {} if given else {"seed": self.seed, **self.options}
-            done.append(
-                compress(
-                    source,
-                    file,
-                    method=self.method,
-                    options=seeded,
-                    outputs=self._outputs(),
-                    progress=self.progress,
-                )
-            )
+            done.append(compress(source, file, method=self.method, options=options, **more))
 
         self.folder.step("compress", [file], work)
         measured = done[0].measured if done else None
@@ -431,12 +409,8 @@ class _Job:
         took = {subjects[name].label: value for name, value in seconds.items()}
         measured = self._measure(list(subjects.values()), trial, took)
         if exact:
-            best = chosen
-            self._say(
-                exactness(
-                    contender(best, subjects[best], measured), subjects[best].deformer, trial.mesh
-                )
-            )
+            best, own = chosen, subjects[chosen]
+            self._say(exactness(contender(best, own, measured), own.deformer, trial.mesh))
         else:
             best = self._best(chosen, subjects, measured, lesson, trial)
         learned = self.folder.file(".understudy")
@@ -465,16 +439,11 @@ class _Job:
         """The stand-in to keep, by its name in `subjects`."""
         # The skin of the file says which bones carry a part; fitted weights may be on any bone.
         skinned = lesson.own or subjects[chosen].deformer
-        missed = {
-            name: missed_parts(
-                trial, skinned, [r for r in measured.rows if r.method == subject.label]
-            )
-            for name, subject in subjects.items()
-        }
-        found = {
-            name: replace(contender(name, subject, measured), missed=len(missed[name]))
-            for name, subject in subjects.items()
-        }
+        missed, found = {}, {}
+        for name, subject in subjects.items():
+            rows = [row for row in measured.rows if row.method == subject.label]
+            missed[name] = missed_parts(trial, skinned, rows)
+            found[name] = replace(contender(name, subject, measured), missed=len(missed[name]))
         learned = found.pop(chosen)
         best = learned
         if found:
@@ -543,6 +512,17 @@ class _Job:
         return Result(file, measured, tuple(self.notes), Exports(file, self.folder, **exports))
 
 
+def recorded(source: PosesSource | SequenceSource, held_out: Sequence[str]) -> Lesson:
+    """Recorded poses, measured on those that are held out; a mesh sequence on itself."""
+    if isinstance(source, SequenceSource):
+        whole = trial_of_sequence(source.poses)
+        return Lesson(source.poses, source.made_by, lambda _: whole)
+    split = split_poses(source.poses, held_out)
+    trial = Trial(", ".join(split.held_out), source.poses.mesh, split.held_out, [split.note])
+    live = RIG_OF_POSES if isinstance(source.rig, str) else source.rig
+    return Lesson(split.fit, source.made_by, lambda _: trial, live, source.own)
+
+
 def sample_rig(
     source: RigSource,
     folder: JobFolder,
@@ -562,15 +542,7 @@ def sample_rig(
         processes = 1  # a rig in memory that worker processes cannot be given
 
     def sample() -> None:
-        sample_poses(
-            source.build,
-            plan,
-            store,
-            processes=processes,
-            progress=progress,
-            ranges=ranges,
-            overwrite=folder.is_anew,
-        )
+        sample_poses(source.build, plan, store, processes, progress, ranges, folder.is_anew)
 
     if occupied(store) and not folder.is_anew:
         need_same_rig(store, rig)

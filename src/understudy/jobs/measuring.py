@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -275,7 +276,8 @@ def trial_of_rig(
             for name in animations or known
         }
         return Trial(title, rig.mesh, cases, [note] if note else ())
-    seed = 1 + max(_sample_seed(subject.deformer) for subject in subjects)
+    seeds = [_sample_plan(subject.deformer).get("seed") for subject in subjects]
+    seed = 1 + max(known if isinstance(known, int) else 0 for known in seeds)
     note = (
         f"{title} has no animations: measured on {RANDOM_POSES} random poses of the training "
         f"ranges that took no part in the fit (seed {seed})."
@@ -287,24 +289,13 @@ def trial_of_rig(
 def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
     facts = _sample_plan(deformer)
-    active, crowd, calm = (facts.get(name) for name in ("active", "crowd", "calm"))
-    plan = SamplePlan(
-        RANDOM_POSES,
-        seed,
-        active=active if isinstance(active, float) else 1.0,
-        crowd=crowd if isinstance(crowd, int) else None,
-        calm=calm if isinstance(calm, float) else 1.0,
-    )
+    kept = {name: facts.get(name) for name in ("active", "crowd", "calm")}
+    given: dict[str, Any] = {n: v for n, v in kept.items() if isinstance(v, int | float)}
+    plan = SamplePlan(RANDOM_POSES, seed, **given)
     stretch = sample_of(deformer).get(STRETCH)
     limit = stretch if isinstance(stretch, float) else None
     poses, _ = evaluate_natural(rig, plan.values(rig, deformer.control_spec), limit)
     return replace(poses, name="random")
-
-
-def _sample_seed(deformer: Deformer) -> int:
-    """The seed of the training sample; 0 where the file does not say."""
-    seed = _sample_plan(deformer).get("seed")
-    return seed if isinstance(seed, int) else 0
 
 
 def _sample_plan(deformer: Deformer) -> Mapping[str, object]:

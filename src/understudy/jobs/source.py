@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from modulefinder import ModuleFinder
 from pathlib import Path
@@ -37,7 +37,7 @@ from understudy.jobs.folder import CONTENT
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.fit_arguments import is_sequence
 from understudy.rigs.base import Rig, name_of
-from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
+from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend, together
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import checked_rig, is_rig, load_rig, portable_name
 from understudy.system import checks
@@ -191,23 +191,7 @@ def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> R
             )
         return load_rig(text)
     path, options = parse_blend(text)
-    plain = BlenderOptions()
-    return BlenderRig(
-        path,
-        replace(
-            asked,
-            meshes=options.meshes + asked.meshes,
-            controls=options.controls + asked.controls,
-            collections=options.collections + asked.collections,
-            simulations=options.simulations or asked.simulations,
-            ignore_drivers=options.ignore_drivers or asked.ignore_drivers,
-            modifiers=(
-                options.modifiers if asked.modifiers == plain.modifiers else asked.modifiers
-            ),
-            bendy=options.bendy,
-        ),
-        progress or SILENT,
-    )
+    return BlenderRig(path, together(options, asked), progress or SILENT)
 
 
 def ranges_text(rig: Rig, patterns: Sequence[str] = ()) -> str:

@@ -157,6 +157,33 @@ class SamplingJob:
         store.create(path, sample, self.block, overwrite=overwrite)
         return store.missing_blocks(path)
 
+    def sizes(self, path: str | Path, blocks: Sequence[int]) -> list[int]:
+        """How many poses some blocks of the store at `path` have."""
+        return [len(store.block_controls(path, k)[0]) for k in blocks]
+
+    @contextlib.contextmanager
+    def task(
+        self,
+        path: str | Path,
+        todo: int,
+        workers: int,
+        progress: Progress,
+        share: int | None = None,
+        where: str = "",
+    ) -> Iterator[Task]:
+        """Report that `todo` poses are written; errors inside say what is kept.
+
+        share  as in `write`
+        where  the sampling runs, for the label
+        """
+        count = len(self.values)
+        share = count if share is None else share
+        label = f"sampling {name_of(self.rig).partition('?')[0]}{where}"
+        with progress.task(label, todo) as task, resumable(path, count, workers):
+            if todo < share:
+                task.note(f"{share - todo} of {share} poses were there already")
+            yield task
+
     @property
     def bytes_per_worker(self) -> int:
         """About what one process takes: itself, a block, and its compressed tiles."""
@@ -176,18 +203,11 @@ class SamplingJob:
         """
         if not missing:
             return
-        count = len(self.values)
-        todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
-        share = count if share is None else share
+        todo = sum(self.sizes(path, missing))
         few = todo < FEW and not isinstance(self.rig, ExternalRig)
         workers = 1 if few else int(min(processes or threads.count(), len(missing)))
         workers = max(1, min(workers, memory.budget() // self.bytes_per_worker))
-        with (
-            progress.task(f"sampling {name_of(self.rig).partition('?')[0]}", todo) as task,
-            resumable(path, count, workers),
-        ):
-            if todo < share:
-                task.note(f"{share - todo} of {share} poses were there already")
+        with self.task(path, todo, workers, progress, share) as task:
             if isinstance(self.rig, ExternalRig) and workers > 1:
                 _sample_side_by_side(self.rig, path, missing, workers, task)
             elif workers == 1:

@@ -17,8 +17,8 @@ import numpy as np
 
 from understudy.core.poses import Poses
 from understudy.io import pose_store as store
-from understudy.rigs.base import Rig, name_of
-from understudy.rigs.parallel_sampling import SamplingJob, resumable, same_rig, sample_block
+from understudy.rigs.base import Rig
+from understudy.rigs.parallel_sampling import SamplingJob, same_rig, sample_block
 from understudy.system.bucket import place
 from understudy.system.cluster import Advance, Cluster, Pool, Workers, connected, worker_count
 from understudy.system.progress import SILENT, Progress
@@ -43,16 +43,11 @@ def sample_on_cluster(
     with store.lock(path):
         missing = job.open_store(path, overwrite)
         if missing:
-            count = len(job.values)
-            sizes = [len(store.block_controls(path, k)[0]) for k in missing]
-            label = f"sampling {name_of(job.rig).partition('?')[0]} on Ray"
+            sizes, asked = job.sizes(path, missing), cluster.workers or 1
             with (
-                progress.task(label, sum(sizes)) as task,
                 connected(cluster.address) as ray,
-                resumable(path, count, cluster.workers or 1),
+                job.task(path, sum(sizes), asked, progress, where=" on Ray") as task,
             ):
-                if sum(sizes) < count:
-                    task.note(f"{count - sum(sizes)} of {count} poses were there already")
                 workers = min(worker_count(ray, cluster), len(missing))
                 work = _Sampler(build or job.build, str(place(path).absolute()))
                 with Pool(ray, work, workers) as pool:

@@ -21,6 +21,7 @@ import numpy as np
 
 from understudy.core.controls import CHANNEL, ControlSpec, is_range
 from understudy.core.poses import evenly
+from understudy.io.numbers import of_file
 from understudy.rigs.base import LocalRig, Rig, animation_curves, animation_names, name_of
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -332,25 +333,12 @@ class SamplePlan:
             for name, mode in self.modes.items()
         }
         facts = {"kind": self.kind, "count": self.count, "seed": self.seed, "modes": modes}
-        if self.active < 1:
-            facts["active"] = self.active
-        if self.sigma != SIGMA:
-            facts["sigma"] = self.sigma
         if self.animation_share:
-            facts |= {
-                "animation_share": self.animation_share,
-                "animations": list(self.animations),
-                "spread": self.spread,
-            }
-        if self.until < 1:
-            facts["until"] = self.until
-        if self.stretch is not None:
-            facts["stretch"] = self.stretch
-        if self.calm < 1:
-            facts["calm"] = self.calm
-        if self.crowd is not None:
-            facts["crowd"] = self.crowd
-        return facts
+            facts["animation_share"] = self.animation_share
+            facts |= {"animations": list(self.animations), "spread": self.spread}
+        plain = SamplePlan(self.count)
+        others = ("active", "sigma", "until", "stretch", "calm", "crowd")
+        return facts | {n: v for n in others if (v := getattr(self, n)) != getattr(plain, n)}
 
 
 def _truncated(
@@ -415,8 +403,6 @@ def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
             raise FileError(
                 f"{path}: mode {name!r}: control {control!r}: expected [low, high], got {pair!r}"
             )
-    try:
+    with of_file(path):
         _with_mode(spec, ranges, f"mode {name!r}")
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
     return Mode(float(weight), {name: (float(a), float(b)) for name, (a, b) in ranges.items()})

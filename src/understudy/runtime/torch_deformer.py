@@ -73,8 +73,8 @@ class TorchDeformer(nn.Module):
 
     def __init__(self, deformer: Deformer):
         super().__init__()
-        deformer = deformer.folded
         self._graph = _Graph([])
+        deformer = deformer.folded
         self.vertex_count = deformer.mesh.vertex_count
         self._reads_controls = deformer.reads_controls
         self._has_bones = deformer.skeleton is not None

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.errors import FileError, InputError, imported
 
 SCHEME = "s3"
 _MOST_TRIES = 100  # the time limit comes first
@@ -150,6 +150,14 @@ def client_errors() -> tuple[type[Exception], ...]:
     return (BaseError,)
 
 
+def no_answer(path: BucketPath | Path, problem: Exception) -> FileError:
+    """Return the error for a bucket that does not answer."""
+    why = problem.strerror if isinstance(problem, OSError) else explained(problem)
+    return FileError(
+        f"{path}: the bucket does not answer ({why}); run the same command again when it does"
+    )
+
+
 def explained(problem: BaseException) -> str:
     """Return an error of the client in one line, without its inner structure.
 
@@ -161,13 +169,7 @@ def explained(problem: BaseException) -> str:
 
 
 def _module() -> Any:
-    try:
-        import obstore
-    except ImportError as problem:
-        raise MissingDependencyError(
-            f"{SCHEME}:// needs the package obstore: pip install 'understudy[cloud]'"
-        ) from problem
-    return obstore
+    return imported("obstore", f"{SCHEME}://", "cloud")
 
 
 @cache

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.system import memory, tasks, threads
-from understudy.system.errors import InputError, MissingDependencyError, UnderstudyError
+from understudy.system.errors import InputError, UnderstudyError, imported
 from understudy.system.progress import Task
 
 _LOST_IN_A_ROW = 10  # actors that die without a finished part between them: something is wrong
@@ -133,12 +133,7 @@ def worker_count(ray: Any, cluster: Cluster) -> int:
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
     """The package ray, connected to a cluster; one that was connected before stays so."""
-    try:
-        import ray
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "--cluster needs the package ray: pip install 'understudy[cluster]'"
-        ) from problem
+    ray = imported("ray", "--cluster", "cluster")
     if ray.is_initialized():
         yield ray
         return

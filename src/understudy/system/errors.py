@@ -4,6 +4,9 @@ The command line prints an `UnderstudyError` as one line and exits with code 2. 
 is a bug of this package and keeps its traceback.
 """
 
+import importlib
+from typing import Any
+
 _MOST = 1900  # bytes of a message: names and values in it come from files
 
 
@@ -27,3 +30,17 @@ class FileError(UnderstudyError, ValueError):
 
 class MissingDependencyError(UnderstudyError, ImportError):
     """An optional package is missing; the message has the command that installs it."""
+
+
+def imported(name: str, what: str, extra: str) -> Any:
+    """Return an optional package, or raise an error that says how to install it.
+
+    what   needs it, for the error
+    extra  of this package that has it
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as problem:
+        raise MissingDependencyError(
+            f"{what} needs the package {name}: pip install 'understudy[{extra}]'"
+        ) from problem

@@ -18,7 +18,7 @@ import math
 import mmap
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
+from understudy.core.poses import distinct_names
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.launch import Answer, run_script
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.mesh_clips import need_same_mesh
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.numbers import byte_count
+from understudy.io.numbers import byte_count, of_file
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import write_pc2
 from understudy.system import checks
@@ -73,7 +74,7 @@ def write_alembic(character: Character, path: str | Path) -> None:
     turn = _BLENDER_FROM_Y_UP if character.mesh.up == "Y" else np.eye(3, dtype=np.float32)
     told, arrays = scene.mesh_arrays(character.mesh, objects)
     parts = scene.object_names(character, objects)
-    plain = _plain_names(parts)
+    plain = distinct_names([_plain(part) for part in parts])
     for number in range(len(objects)):
         for key in (f"object{number}_vertices", f"object{number}_normals"):
             if key in arrays:
@@ -228,20 +229,6 @@ def _plain(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def _plain_names(names: Sequence[str]) -> list[str]:
-    """Return names of letters, digits and underscores, as Alembic has them, each once.
-
-    >>> _plain_names(["left eye", "left.eye", "hair"])
-    ['left_eye', 'left_eye_1', 'hair']
-    """
-    result: list[str] = []
-    for name in names:
-        plain = _plain(name)
-        tried = (plain, *(f"{plain}_{n}" for n in range(1, len(names) + 1)))
-        result.append(next(each for each in tried if each not in result))
-    return result
-
-
 @dataclass(frozen=True)
 class AlembicHeader:
     """When the samples of an archive are.
@@ -260,14 +247,11 @@ class AlembicHeader:
 
 def read_alembic_header(path: str | Path) -> AlembicHeader:
     """Return the header of an archive; `FileError` if the file is not one."""
-    try:
-        with open(path, "rb") as file:
-            if not file.read(1):
-                raise FileError(f"{path}: is empty")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return _Archive(path, content).header()
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    with of_file(path), open(path, "rb") as file:
+        if not file.read(1):
+            raise FileError(f"{path}: is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _Archive(path, content).header()
 
 
 class _Archive:

@@ -25,13 +25,13 @@ from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
 from understudy.geometry.normals import unit
-from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.beside import find_beside
 from understudy.io.fbx.bones import Bones
 from understudy.io.fbx.looks import read_looks
 from understudy.io.fbx.scene import FbxScene, Part, Take
-from understudy.io.numbers import joined_values
+from understudy.io.mesh_objects import alike_across
+from understudy.io.numbers import joined_values, of_file, uvs_of
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import (
     CACHE_SUFFIXES,
@@ -40,10 +40,9 @@ from understudy.io.vertex_caches import (
     read_vertex_cache,
 )
 from understudy.system import checks
-from understudy.system.errors import FileError, InputError
+from understudy.system.errors import FileError
 
 _SHAPE = 8000  # bytes
-_MOST_ALIKE = 16  # shapes of one name that are compared with a new one
 _UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 
 
@@ -54,11 +53,9 @@ def make_character(scene: FbxScene, path: Path, meshes: Sequence[str]) -> Charac
     path    of the file: its name, and the folder in which point caches are looked for
     meshes  names of the objects to take; empty: all
     """
-    try:
+    with of_file(path):
         parts = _chosen(scene.parts(), meshes, path)
         return _assembled(scene, parts, path)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
 
 
 def _chosen(parts: list[Part], names: Sequence[str], path: Path) -> list[Part]:
@@ -126,22 +123,21 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
         for part in parts
     ]
     join = np.concatenate
-    uvs = [part.corner_uvs for part in parts]
     normals = [
-        None if part.corner_normals is None else _turned(place_, part.corner_normals)
+        _turned(place_, part.corner_normals)
         for part, place_ in zip(parts, bones.rest_from_geometry)
+        if part.corner_normals is not None
     ]
-    blank = lambda values, width: [
-        np.zeros((len(p.corners), width)) if v is None else v for p, v in zip(parts, values)
-    ]
+    given = [(part.corner_values, len(part.corners)) for part in parts]
+    values = joined_values(given, scene.budget)
     up, handedness = scene.axes()
     meters = scene.header["unit_meters"]
     return Mesh(
         join([apply(a, part.vertices) for a, part in zip(bones.rest_from_geometry, parts)]),
         join([part.polygon_sizes for part in parts]),
         join([part.corners + start for part, start in zip(parts, starts)]),
-        corner_uvs=None if all(v is None for v in uvs) else join(blank(uvs, 2)),
-        corner_normals=None if any(v is None for v in normals) else join(blank(normals, 3)),
+        corner_uvs=uvs_of(values),
+        corner_normals=join(normals) if len(normals) == len(parts) else None,
         materials=tuple(labels),
         polygon_material=join(material) if labels else None,
         parts={
@@ -154,9 +150,7 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
         ),
         up_axis=up,
         handedness=handedness,
-        corner_values=joined_values(
-            [(part.corner_values, len(part.corners)) for part in parts], scene.budget
-        ),
+        corner_values=values,
     )
 
 
@@ -171,45 +165,28 @@ def _shapes(
     """Return the blend shapes of the parts, and which shapes (S,) of the file they are."""
     starts = np.cumsum([0, *(part.vertex_count for part in parts)])
     count = int(starts[-1])
-    found: list[tuple[str, np.ndarray]] = []
-    columns: list[int] = []
-    meshes: list[set[int]] = []  # of each shape found
-    of_name: dict[str, list[int]] = {}
-    of_mesh: dict[int, list[int]] = {}
-    for number, part in enumerate(parts):
-        of_mesh.setdefault(part.mesh, []).append(number)
     always = np.concatenate([take.shape_weight for take in (*scene.takes, scene.still())])
-    for number, shape in enumerate(scene.shapes()):
-        users = of_mesh.get(shape.mesh, [])
-        if not users:
-            continue
-        scene.budget.take(_SHAPE * len(users), "blend shapes")
-        # Shapes of several objects with the same name and weights are one.
-        same = next(
-            (
-                k
-                for k in of_name.setdefault(shape.name, [])[-_MOST_ALIKE:]
-                if shape.mesh not in meshes[k]
-                and np.array_equal(always[:, columns[k]], always[:, number])
-            ),
-            None,
-        )
-        if same is None:
-            scene.budget.take(48 * count, "blend shapes")
-            of_name[shape.name].append(len(found))
-            found.append((shape.name, np.zeros((count, 3))))
-            columns.append(number)
-            meshes.append(set())
-            same = len(found) - 1
-        meshes[same].add(shape.mesh)
-        for user in users:
+    users: dict[int, list[int]] = {}  # of each mesh
+    for user, part in enumerate(parts):
+        users.setdefault(part.mesh, []).append(user)
+    used = [(n, shape) for n, shape in enumerate(scene.shapes()) if shape.mesh in users]
+    # Shapes of several objects with the same name and weights are one.
+    keys = [((shape.name, always[:, n].tobytes()), shape.mesh) for n, shape in used]
+    columns, names, found = [], [], []
+    for numbers in alike_across(keys):
+        scene.budget.take(48 * count, "blend shapes")
+        columns.append(used[numbers[0]][0])
+        names.append(used[numbers[0]][1].name)
+        offsets = np.zeros((count, 3))
+        for shape, user in ((used[k][1], u) for k in numbers for u in users[used[k][1].mesh]):
+            scene.budget.take(_SHAPE, "blend shapes")
             if shape.vertices.size and shape.vertices.max() >= parts[user].vertex_count:
                 raise FileError(f"blend shape {shape.name!r} moves vertices that do not exist")
             turned = shape.offsets @ bones.rest_from_geometry[user][:, :3].T
-            np.add.at(found[same][1], starts[user] + shape.vertices, turned)
-    names = distinct_names([name for name, _ in found])
-    shapes = [BlendShape.from_dense(name, offsets) for name, (_, offsets) in zip(names, found)]
-    return shapes, np.array(columns, np.int64)
+            np.add.at(offsets, starts[user] + shape.vertices, turned)
+        found.append(offsets)
+    shapes = map(BlendShape.from_dense, distinct_names(names), found)
+    return list(shapes), np.array(columns, np.int64)
 
 
 def _with_vertices(
@@ -247,19 +224,11 @@ def _mixed(
     character: Character, clip: CharacterClip, linear: np.ndarray, share: np.ndarray
 ) -> np.ndarray:
     """Return a clip (F,V,3) of which `share` (V,) is dual quaternion skinning."""
-    assert character.skeleton is not None  # there is a skin
-    assert character.skin is not None
-    some = np.flatnonzero(share > 0)
-    index = character.skin.bone_index[some]
-    weight = character.skin.weight[some].astype(np.float64)
-    result = linear.copy()
-    unskinned = replace(character, skeleton=None, skin=None, clips=())
-    for frame in range(clip.frame_count):
-        matrices = compose(clip.world_from_bone[frame], character.skeleton.bone_from_world)
-        points = unskinned.evaluate(shape_weights=clip.shape_weights[frame : frame + 1])[0, some]
-        turned = dual_quaternion_blend(matrices[None], index, weight, points.astype(np.float64))[0]
-        result[frame, some] += share[some, None] * (turned - linear[frame, some])
-    return result
+    assert character.skin is not None  # its bones blend
+    skin = replace(character.skin, blend="dual_quaternion")
+    dual = replace(character, skin=skin, clips=())
+    turned = dual.evaluate(clip.world_from_bone, clip.shape_weights)
+    return linear + share[:, None].astype(np.float32) * (turned - linear)
 
 
 def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, VertexCache]:

@@ -32,13 +32,12 @@ class Part:
     vertices          (V,3) in the space of the geometry
     polygon_sizes     (F,)
     corners           (N,) vertices of the polygons
-    corner_uvs        (N,2) or None
     corner_normals    (N,3) or None
     materials         names
     polygon_material  (F,)
     skin              or None
-    uv_sets           names; the first is `corner_uvs`
-    corner_values     as `Mesh` has them
+    uv_sets           names
+    corner_values     as `Mesh` has them, and UVs
     """
 
     name: str
@@ -47,7 +46,6 @@ class Part:
     vertices: np.ndarray
     polygon_sizes: np.ndarray
     corners: np.ndarray
-    corner_uvs: np.ndarray | None
     corner_normals: np.ndarray | None
     materials: tuple[str, ...]
     polygon_material: np.ndarray
@@ -231,7 +229,6 @@ class FbxScene:
             checks.finite(vertices, f"the vertices of {name!r}"),
             size,
             checks.index(indices[corners], f"the polygons of {name!r}", len(vertices)),
-            _attribute(get("uv"), get("uv_index"), corners),
             _attribute(get("normal"), get("normal_index"), corners),
             tuple(distinct_names([label or "material" for label in materials])),
             np.maximum(material[keep], 0),

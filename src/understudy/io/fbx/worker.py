@@ -226,8 +226,8 @@ def read_mesh(mesh, arrays, header):
     add("indices", whole(mesh.vertex_indices))
     add("face_material", whole(mesh.face_material))
     sets, colours = all_kept(mesh.uv_sets), all_kept(mesh.color_sets)
-    read = [("uv", 2, kept(mesh.vertex_uv)), ("normal", 3, kept(mesh.vertex_normal))]
-    more = [(f"TEXCOORD_{n}", 2, kept(s.vertex_uv)) for n, s in enumerate(sets) if n]
+    read = [("normal", 3, kept(mesh.vertex_normal))]
+    more = [(f"TEXCOORD_{n}", 2, kept(s.vertex_uv)) for n, s in enumerate(sets)]
     more += [(f"COLOR_{n}", 4, kept(s.vertex_color)) for n, s in enumerate(colours)]
     for name, width, attribute in read + more:
         if attribute.exists:

@@ -18,6 +18,7 @@ from understudy.io.gltf.binding import placed, placed_normals
 from understudy.io.gltf.document import Entry, clean_text
 from understudy.io.gltf.own_extras import OwnExtras
 from understudy.io.gltf.surfaces import Surface, flat_normals
+from understudy.io.mesh_objects import alike_across
 from understudy.io.numbers import joined_values
 
 
@@ -58,7 +59,6 @@ class Corners:
     """The corners of m triangles.
 
     vertices   (m,3) of the character
-    uvs        (m,3,2), or None
     normals    (m,3,3): a file without shows its triangles flat
     material   (m,) index into the materials of the file; -1: none
     primitive  (m,) counted over all meshes of the file
@@ -66,7 +66,6 @@ class Corners:
     """
 
     vertices: np.ndarray
-    uvs: np.ndarray | None
     normals: np.ndarray
     material: np.ndarray
     primitive: np.ndarray
@@ -81,7 +80,6 @@ def corners_of(
     vertex_map       for each part, the vertex of the character that each of its vertices is
     first_primitive  the number of the first primitive of each mesh of the file
     """
-    has_uvs = any(part.surface.corner_uvs is not None for part in parts)
     turned = lambda part, array: array[:, ::-1] if part.is_mirrored else array
     join = lambda values: np.concatenate([turned(p, v) for p, v in zip(parts, values)])
     values = [
@@ -90,7 +88,6 @@ def corners_of(
     ]
     return Corners(
         join([v[part.surface.triangles] for part, v in zip(parts, vertex_map)]),
-        join([_uvs(part.surface) for part in parts]) if has_uvs else None,
         join([_normals(part) for part in parts]),
         np.concatenate([part.surface.material for part in parts]),
         np.concatenate([p.surface.primitive + first_primitive[p.mesh] for p in parts]),
@@ -184,13 +181,6 @@ def _check_fans(triangles: np.ndarray, start: np.ndarray, sizes: np.ndarray) -> 
         raise EditedError
 
 
-def _uvs(surface: Surface) -> np.ndarray:
-    """Return the UVs of the corners, (m,3,2); zero where the file has none."""
-    if surface.corner_uvs is None:
-        return np.zeros((len(surface.triangles), 3, 2))
-    return surface.corner_uvs
-
-
 def _normals(part: Part) -> np.ndarray:
     """Return the normals of the corners, (m,3,3); those of the planes where the file has none."""
     surface = part.surface
@@ -235,28 +225,18 @@ def blend_shapes(
 
     order  names that come first, in this order
     """
+    moving = lambda target: tuple((len(curve), curve.tobytes()) for curve in target.curves)
+    keys = [((t.name, moving(t)) if t.name else n, t.part) for n, t in enumerate(targets)]
     groups: dict[str, list[Target]] = {}
-    parts: dict[str, set[str]] = {}  # of each group
     taken: dict[str, int] = {}
-    seen: dict[str, str] = {}  # name in the file -> name of the first shape
-    for number, target in enumerate(targets):
-        first = seen.get(target.name) if target.name else None
-        if first is not None and target.part not in parts[first] and _same(groups[first], target):
-            groups[first].append(target)
-            parts[first].add(target.part)
-            continue
-        name = target.name or f"{target.part}_target_{number}"
-        name = unique(name if name not in taken else f"{target.part}_{name}", taken)
-        seen.setdefault(target.name, name)
-        groups[name], parts[name] = [target], {target.part}
+    for numbers in alike_across(keys):
+        first = targets[numbers[0]]
+        name = first.name or f"{first.part}_target_{numbers[0]}"
+        name = unique(name if name not in taken else f"{first.part}_{name}", taken)
+        groups[name] = [targets[number] for number in numbers]
     rank = {name: place for place, name in enumerate(order)}
     names = sorted(groups, key=lambda name: rank.get(name, len(rank)))
     return [_shape(name, groups[name]) for name in names], [groups[n][0].curves for n in names]
-
-
-def _same(group: list[Target], target: Target) -> bool:
-    """Return whether a target always has the weights of a group."""
-    return all(np.array_equal(a, b) for a, b in zip(group[0].curves, target.curves))
 
 
 def _shape(name: str, group: list[Target]) -> BlendShape:

@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.core.character import CharacterClip
 from understudy.geometry.transforms import compose, inverse
-from understudy.io.trs import compose_trs, continuous, decompose
+from understudy.io.trs import compose_trs, continuous, decompose, nearer
 from understudy.system.errors import InputError
 
 # How far, relative to its size, a transform may be from one without shear. Scales that are uneven
@@ -70,7 +70,10 @@ def joint_motion(
         if not is_root:
             parent = stored[:, above]
             exact = _in_parent(world_from_bone[:, above], world)
-            local = _nearer(_in_parent(parent, world), exact, parent, world, size)
+            off = lambda local, above=parent, world=world: _difference(
+                compose(above, compose_trs(*decompose(local))), world, size
+            )
+            local = nearer(_in_parent(parent, world), exact, off)
         translation, rotation, scale = decompose(local)
         for place, bone in enumerate(bones.tolist()):
             motion = JointMotion(
@@ -132,22 +135,6 @@ def _in_parent(parent: np.ndarray, world: np.ndarray) -> np.ndarray:
     local = compose(inverse(safe), world)
     local[flat] = np.eye(3, 4)
     return local
-
-
-def _nearer(
-    corrected: np.ndarray, exact: np.ndarray, parent: np.ndarray, world: np.ndarray, size: float
-) -> np.ndarray:
-    """Return, frame by frame, the local transform that ends nearer to `world`, all (...,3,4).
-
-    corrected  in the parent as the file has it
-    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
-               turns its rounding into shear
-    """
-    ends = [
-        _difference(compose(parent, compose_trs(*decompose(local))), world, size)
-        for local in (corrected, exact)
-    ]
-    return np.where((ends[0] <= ends[1])[..., None, None], corrected, exact)
 
 
 def _held(values: np.ndarray, tolerance: float) -> np.ndarray:

@@ -28,6 +28,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import unique
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
+from understudy.geometry.skinning import largest_first
 from understudy.geometry.transforms import compose
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.gltf.accessors import Accessors, Sparse
@@ -55,6 +56,7 @@ from understudy.io.gltf.motion import (
 from understudy.io.gltf.own_extras import own_extras
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
+from understudy.io.numbers import uvs_of
 from understudy.io.trs import PATHS, compose_trs
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -289,7 +291,9 @@ class _Reader:
         total = weight.sum(axis=1, keepdims=True)
         weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
         weight[total[:, 0] <= 0, 0] = 1.0
-        index, weight = _trimmed(of_joint[np.where(joints < len(of_joint), joints, 0)], weight)
+        index = of_joint[np.where(joints < len(of_joint), joints, 0)]
+        index, weight = largest_first(index, weight)
+        index = np.where(weight > 0, index, index[:, :1])
         return replace(part, placement=placement, bone_index=index, weight=weight)
 
     def _vertex_map(self, parts: list[Part]) -> list[np.ndarray]:
@@ -329,13 +333,13 @@ class _Reader:
         for name in values:
             if name.startswith("TEXCOORD_"):
                 values[name] = _flipped(values[name])
-        uvs, own = corners.uvs, self.own
+        own = self.own
         normals = None if own is not None and not own.has_normals else corners.normals
         mesh = Mesh(
             positions[first],
             sizes,
             corners.vertices.reshape(-1)[at],
-            None if uvs is None else _flipped(uvs.reshape(-1, 2)[at]),
+            uvs_of(values),
             None if normals is None else normals.reshape(-1, 3)[at],
             names,
             slot[at[np.cumsum(sizes) - sizes] // 3] if len(names) > 1 else None,
@@ -468,14 +472,6 @@ def _weights(curves: list[tuple[np.ndarray, ...]], number: int, frames: int) -> 
     if not curves:
         return np.zeros((frames, 0))
     return np.stack([np.broadcast_to(curve[number], frames) for curve in curves], axis=1)
-
-
-def _trimmed(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return bone_index and weight (n,K) with the largest weights first and no empty columns."""
-    order = np.argsort(-weight, axis=1, kind="stable")
-    weight, index = np.take_along_axis(weight, order, 1), np.take_along_axis(index, order, 1)
-    width = max(1, int((weight > 0).sum(axis=1).max(initial=1)))
-    return np.where(weight > 0, index, index[:, :1])[:, :width], weight[:, :width]
 
 
 def _not_read(root: Entry) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from understudy.geometry.bone_motion import parents_first
 from understudy.geometry.transforms import compose
 from understudy.io.budget import Budget
 from understudy.io.gltf.document import Entry
@@ -53,12 +54,7 @@ class Scene:
 
     def _order(self, where: str) -> list[int]:
         """Return the nodes, parents first; a cycle is an error."""
-        order = [node for node, parent in enumerate(self.parents) if parent < 0]
-        at = 0
-        while at < len(order):
-            entry = self.entries[order[at]]
-            order.extend(entry.integers("children", below=len(self.entries)))
-            at += 1
+        order = parents_first(np.array(self.parents, np.int64)).tolist()
         if len(order) != len(self.entries):
             cyclic = min(set(range(len(self.entries))) - set(order))
             raise FileError(f"{where}: nodes[{cyclic}] is its own ancestor (a cycle of children)")

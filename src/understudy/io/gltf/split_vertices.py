@@ -22,6 +22,7 @@ from understudy.geometry.adjacency import fans
 from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.gltf.assembly import turned_around
 from understudy.io.gltf.surfaces import labels
+from understudy.io.numbers import UVS
 
 _MOST_FRAMES = 96  # that the changes are fitted to
 _RIDGE = 1e-3  # holds shapes that the clips hardly use at their own change
@@ -36,7 +37,6 @@ class Primitive:
     material   index into the materials of the mesh
     vertices   (n,) the vertex of the mesh that each split vertex is
     corners    (n,) a corner of the mesh that it is; -1: it has no polygon
-    uvs        (n,2) float32, or None
     normals    (n,3) float32, of length one
     triangles  (m,3) indices of split vertices
     values     further attributes by name, (n,w) float32
@@ -45,7 +45,6 @@ class Primitive:
     material: int
     vertices: np.ndarray
     corners: np.ndarray
-    uvs: np.ndarray | None
     normals: np.ndarray
     triangles: np.ndarray
     values: dict[str, np.ndarray]
@@ -123,12 +122,10 @@ class _Corners:
     def __init__(self, mesh: Mesh):
         self.sizes = mesh.polygon_sizes.astype(np.int64)
         self.vertices = mesh.polygon_vertices.astype(np.int64)
-        self.uvs = None
-        if mesh.corner_uvs is not None:
-            uvs = mesh.corner_uvs.astype(np.float64)
-            self.uvs = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1).astype(np.float32) + 0.0
         self.values = {}
-        for name, rows in Conversion.mesh_to_gltf(mesh).corner_values(mesh.corner_values).items():
+        uvs = {} if mesh.corner_uvs is None else {UVS: mesh.corner_uvs.astype(np.float64)}
+        given = {**uvs, **mesh.corner_values}
+        for name, rows in Conversion.mesh_to_gltf(mesh).corner_values(given).items():
             flip = name.startswith("TEXCOORD_")
             turned = np.stack([rows[:, 0], 1 - rows[:, 1]], axis=1) if flip else rows
             self.values[name] = turned.astype(np.float32) + np.float32(0)
@@ -139,31 +136,24 @@ class _Corners:
             turn = turned_around(self.sizes)
             self.vertices, self.normals = self.vertices[turn], self.normals[turn]
             self.corner = self.corner[turn]
-            self.uvs = None if self.uvs is None else self.uvs[turn]
             self.values = {name: rows[turn] for name, rows in self.values.items()}
 
     def primitive(self, material: int, chosen: np.ndarray, loose: np.ndarray) -> Primitive:
         """Return the primitive of the polygons `chosen` (F,) and of vertices without polygons."""
         corner = np.flatnonzero(chosen[self.polygon])
         keys: list[np.ndarray] = [self.vertices[corner, None], self.normals[corner].view(np.int32)]
-        if self.uvs is not None:
-            keys.append(self.uvs[corner].view(np.int32))
         values = {name: rows[corner] for name, rows in self.values.items()}
         values = {name: rows for name, rows in values.items() if np.isfinite(rows).all()}
         keys += [rows.view(np.int32) for rows in values.values()]
         first, copy = _distinct(np.concatenate(keys, axis=1))
         triangles = copy[fans(self.sizes[chosen])]
-        uvs = None if self.uvs is None else self.uvs[corner[first]]
         blank = ((0, len(loose)), (0, 0))
         values = {n: np.pad(r[first], blank) for n, r in values.items() if len(corner)}
         up = np.tile(np.array([0, 1, 0], np.float32), (len(loose), 1))
-        if uvs is not None:
-            uvs = np.concatenate([uvs, np.zeros((len(loose), 2), np.float32)])
         return Primitive(
             material,
             np.concatenate([self.vertices[corner[first]], loose]),
             np.concatenate([self.corner[corner[first]], np.full(len(loose), -1)]),
-            uvs,
             np.concatenate([self.normals[corner[first]], up]),
             triangles,
             values,

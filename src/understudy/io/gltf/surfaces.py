@@ -18,14 +18,14 @@ from understudy.geometry.normals import unit
 from understudy.io.budget import Budget
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.document import Entry
-from understudy.io.numbers import joined_values
+from understudy.io.numbers import UVS, joined_values
 from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
 VERTEX_ATTRIBUTE = "_VERTEX"
 _PRIMITIVE, _TARGET = 16_000, 8000  # bytes
-# Attributes that are carried as they are: UV sets from the second on, colours, and unknown ones.
-_OTHERS = re.compile(r"TANGENT|TEXCOORD_[1-9]\d*|COLOR_\d+|_(?!VERTEX$).+")
+# Attributes that are carried as they are: normals, UV sets, colours, and unknown ones.
+_OTHERS = re.compile(r"NORMAL|TANGENT|TEXCOORD_(?:0|[1-9]\d*)|COLOR_\d+|_(?!VERTEX$).+")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Surface:
     targets           one per morph target: offsets of some vertices
     own_vertex        (n,) int64, the vertex in the mesh that our writer was given; or None
     triangles         (m,3) int64
-    corner_uvs        (m,3,2) float64, or None
     corner_normals    (m,3,3) float64, or None
     material          (m,) int64, index into the materials of the file; -1: none
     primitive         (m,) int64, which primitive of the mesh
@@ -50,7 +49,6 @@ class Surface:
     targets: tuple[Sparse, ...]
     own_vertex: np.ndarray | None
     triangles: np.ndarray
-    corner_uvs: np.ndarray | None
     corner_normals: np.ndarray | None
     material: np.ndarray
     primitive: np.ndarray
@@ -64,8 +62,6 @@ class _Vertices:
     positions: np.ndarray
     joints: np.ndarray | None
     weights: np.ndarray | None
-    uvs: np.ndarray | None
-    normals: np.ndarray | None
     own_vertex: np.ndarray | None
     targets: tuple[Sparse, ...]
     others: dict[str, np.ndarray]
@@ -224,13 +220,12 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
             f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"
         )
     own = optional(VERTEX_ATTRIBUTE, "SCALAR") if use_own else None
-    others = ((n, optional(n, "")) for n in attributes.data if _OTHERS.fullmatch(n))
+    kind = {UVS: "VEC2", "NORMAL": "VEC3"}
+    others = ((n, optional(n, kind.get(n, ""))) for n in attributes.data if _OTHERS.fullmatch(n))
     return _Vertices(
         positions,
         np.concatenate(joints, axis=1) if joints else None,  # type: ignore[arg-type]
         np.concatenate(weights, axis=1) if weights else None,  # type: ignore[arg-type]
-        optional("TEXCOORD_0", "VEC2"),
-        optional("NORMAL", "VEC3"),
         None if own is None else np.rint(own[:, 0]).astype(np.int64),
         tuple(_target(target, accessors, count) for target in found),
         {name: rows for name, rows in others if rows is not None and rows.shape[1] <= 4},
@@ -286,21 +281,18 @@ def _joined(
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     positions = np.concatenate([part.positions for part in vertices])
 
-    def together(name: str, fill: float) -> np.ndarray | None:
+    def together(name: str) -> np.ndarray | None:
         arrays = [getattr(part, name) for part in vertices]
         width = max((array.shape[1] for array in arrays if array is not None), default=0)
         if not width:
             return None
-        result = np.full(
-            (len(positions), width), fill, next(a for a in arrays if a is not None).dtype
-        )
+        kind = next(array for array in arrays if array is not None).dtype
+        result = np.zeros((len(positions), width), kind)
         for start, array in zip(starts, arrays):
             if array is not None:
                 result[start : start + len(array), : array.shape[1]] = array
         return result
 
-    joints, weights = together("joints", 0), together("weights", 0.0)
-    uvs, normals = together("uvs", 0.0), together("normals", np.nan)
     targets = tuple(
         Sparse(
             np.concatenate([part.targets[t].rows + s for part, s in zip(vertices, starts)]),
@@ -311,17 +303,16 @@ def _joined(
     others = joined_values([(part.others, len(part.positions)) for part in vertices], budget)
     width = sum(rows.shape[1] for rows in others.values())
     budget.take(24 * width * len(triangles), "attributes")
-    own = None
+    normals, own = others.pop("NORMAL", None), None
     if all(part.own_vertex is not None for part in vertices):
         own = np.concatenate([part.own_vertex for part in vertices])
     return Surface(
         positions,
-        joints,
-        weights,
+        together("joints"),
+        together("weights"),
         targets,
         own,
         triangles,
-        None if uvs is None else uvs[triangles],
         None if normals is None else _with_flat(normals[triangles], positions[triangles]),
         material.astype(np.int64),
         primitive.astype(np.int64),

@@ -263,8 +263,6 @@ class _Writer:
             "POSITION": glb.accessor(self.positions[rows], VERTICES, bounds=True),
             "NORMAL": glb.accessor(primitive.normals, VERTICES),
         }
-        if primitive.uvs is not None:
-            attributes["TEXCOORD_0"] = glb.accessor(primitive.uvs, VERTICES)
         for name, values in primitive.values.items():
             attributes[name] = glb.accessor(values, VERTICES)
         if influences is not None:

@@ -35,6 +35,7 @@ from understudy.io.npz.archive import (
     texts,
 )
 from understudy.io.npz.bone_matrices import as_3x4, check_bones, nearest_pose
+from understudy.io.numbers import of_file
 from understudy.io.vertex_cache import VertexCache
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -94,7 +95,7 @@ def read_recorded_poses(
         arrays["rest"] = rest.vertices
         arrays.pop("corner_normals", None)  # of another shape
     clip = _clip(path, arrays)
-    try:
+    with of_file(path):
         count = len(clip.vertices)
         skeleton = world_from_bone = None
         mesh = clip.mesh
@@ -108,8 +109,6 @@ def read_recorded_poses(
         if skeleton is not None and world_from_bone is not None:
             rest_bones = skeleton.world_from_bone
             check_bones(mesh.vertices, clip.vertices, rest_bones, world_from_bone)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
     return replace(
         bare,
         skeleton=skeleton,
@@ -126,10 +125,8 @@ def read_npz_clips(
     refuse_misspelled(path, array_names(path), _ALL)
     arrays = read_arrays(path, (*MESH_ARRAYS, *CLIP_ARRAYS))
     clip = _clip(path, arrays)
-    try:
+    with of_file(path):
         return _split(clip, arrays)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
 
 
 def read_npz_cache(
@@ -139,13 +136,11 @@ def read_npz_cache(
     found = read_arrays(path, ("vertices", "frame_rate", "start_frame"))
     if "vertices" not in found:
         raise FileError(f"{path}: expected an array 'vertices' of shape (frames, vertices, 3)")
-    try:
+    with of_file(path):
         vertices = checks.array(found["vertices"], "vertices", (None, None, 3))
         start, rate = number(found, "start_frame"), number(found, "frame_rate")
         frames = (start or 0.0) + np.arange(len(vertices), dtype=np.float64)
         return VertexCache(vertices, frames, rate, Path(path).stem, start is not None)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
 
 
 def read_npz_mesh(
@@ -224,7 +219,7 @@ def _clip(path: str | Path, arrays: Arrays) -> MeshClip:
         raise FileError(
             f"{path}: has no faces (F,3); a sequence without faces cannot be fitted. Found: {found}"
         )
-    try:
+    with of_file(path):
         frames = frames_array(arrays["vertices"], "vertices")
         about = mesh_attributes(arrays)
         rest = arrays.get("rest", frames[0])
@@ -239,8 +234,6 @@ def _clip(path: str | Path, arrays: Arrays) -> MeshClip:
         start = number(arrays, "start_frame")
         if start is not None and not (abs(start) < 2**31 and start == int(start)):
             raise InputError(f"start_frame: expected a whole number, got {start!r}")
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
     name = Path(path).stem
     places = [f"{path}, frame {k}" for k in range(len(frames))]
     return MeshClip(name, mesh, frames, places, rate, int(start or 0))

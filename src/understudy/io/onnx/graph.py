@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.networks import NetStack
-from understudy.system.errors import MissingDependencyError
+from understudy.system.errors import imported
 
 OPSET = 18
 _NEWTON_STEPS = 12
@@ -23,13 +23,7 @@ class Graph:
     """Nodes and constants of an ONNX graph. onnx: the package, which is optional."""
 
     def __init__(self) -> None:
-        try:
-            import onnx
-        except ImportError as problem:
-            raise MissingDependencyError(
-                "an ONNX file needs the package onnx: pip install 'understudy[onnx]'"
-            ) from problem
-        self.onnx: Any = onnx
+        self.onnx = imported("onnx", "an ONNX file", "onnx")
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}

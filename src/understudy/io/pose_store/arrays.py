@@ -14,8 +14,8 @@ import numpy as np
 from understudy.io import nouns
 from understudy.io.pose_store.header import MOST_SQUEEZED, REPAIR, Header, Place
 from understudy.system import checks
-from understudy.system.bucket import BucketPath, client_errors, explained
-from understudy.system.errors import FileError, MissingDependencyError
+from understudy.system.bucket import BucketPath, client_errors, no_answer
+from understudy.system.errors import FileError, imported
 
 if TYPE_CHECKING:
     import zarr
@@ -86,13 +86,7 @@ class StoredVertices:
 
 def zarr_module() -> Any:
     """Return the package zarr, which is optional, or raise an error that says how to install it."""
-    try:
-        import zarr.codecs
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "a pose store needs the package zarr: pip install 'understudy[cli]'"
-        ) from problem
-    return zarr
+    return imported("zarr", "a pose store", "cli")
 
 
 def open_array(
@@ -117,7 +111,7 @@ def open_array(
         codecs = array.metadata.codecs
         is_ours = {type(codec).__name__ for codec in codecs} <= _CODECS
     except client_errors() as problem:
-        raise _no_answer(path, problem) from problem
+        raise no_answer(path, problem) from problem
     except Exception as problem:  # whatever Zarr makes of a damaged file
         raise FileError(
             f"{path}: the array {name} cannot be opened ({str(problem)[:200]}); {REPAIR}"
@@ -155,17 +149,10 @@ def _read_part(path: Place, name: str, array: zarr.Array, where: Selection) -> n
     try:
         return np.asarray(array[where])
     except client_errors() as problem:
-        raise _no_answer(path, problem) from problem
+        raise no_answer(path, problem) from problem
     except Exception as problem:  # whatever a codec makes of damaged bytes
         text = f"{path}: {name} cannot be read ({str(problem)[:200]}); {REPAIR}"
         raise FileError(text) from problem
-
-
-def _no_answer(path: Place, problem: Exception) -> FileError:
-    return FileError(
-        f"{path}: the bucket does not answer ({explained(problem)}); run the same command again "
-        "when it does"
-    )
 
 
 def new_array(

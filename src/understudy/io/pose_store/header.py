@@ -26,7 +26,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.nouns import NOUNS
-from understudy.system.bucket import BucketPath
+from understudy.system.bucket import BucketPath, no_answer
 from understudy.system.errors import FileError, InputError
 
 FORMAT_VERSION = 1
@@ -194,10 +194,7 @@ def _explain(path: BucketPath, problem: Exception) -> None:
     if isinstance(problem, FileNotFoundError):
         raise FileError(f"{path}: no such pose store; `understudy sample` makes one") from problem
     if isinstance(problem, OSError):
-        raise FileError(
-            f"{path}: the bucket does not answer ({problem.strerror}); run the same command again "
-            "when it does"
-        ) from problem
+        raise no_answer(path, problem) from problem
 
 
 def read_header(path: Place) -> Header:

@@ -71,7 +71,7 @@ from understudy.io.pose_store.header import (
     verify_files,
 )
 from understudy.system import checks
-from understudy.system.bucket import BucketPath, client_errors, explained, place
+from understudy.system.bucket import BucketPath, client_errors, no_answer, place
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
@@ -465,16 +465,10 @@ def _writing(path: Place, header: Header) -> Iterator[None]:
     try:
         yield
     except client_errors() as problem:
-        raise FileError(
-            f"{path}: the bucket does not answer ({explained(problem)}); run the same command "
-            "again when it does"
-        ) from problem
+        raise no_answer(path, problem) from problem
     except OSError as problem:
         if isinstance(path, BucketPath):
-            raise FileError(
-                f"{path}: the bucket does not answer ({problem.strerror}); run the same command "
-                "again when it does"
-            ) from problem
+            raise no_answer(path, problem) from problem
         if is_disk_full(problem):
             raise FileError(
                 f"{path}: no space left on the disk: "

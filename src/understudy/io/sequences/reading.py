@@ -19,6 +19,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.io.format import AS_IT_IS, Format, ReadOptions, Source
 from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
+from understudy.io.numbers import of_file
 from understudy.io.sequences.obj import read_obj, read_obj_vertices
 from understudy.io.sequences.ply import read_ply, read_ply_vertices
 from understudy.system.errors import FileError, InputError
@@ -240,10 +241,8 @@ def _read_frames(
         polygons = whole.polygon_sizes.tobytes() + whole.polygon_vertices.tobytes()
         return FrameData(whole.vertices, polygons)
 
-    try:
+    with of_file(files[0].parent):
         numbers = frame_numbers([file.stem for file in files])
-    except InputError as problem:
-        raise FileError(f"{files[0].parent}: {problem}") from problem
     mesh = read_mesh(files[0], options, progress)
     reference = positions(files[0])
     vertices = np.empty((len(files), mesh.vertex_count, 3), np.float32)

@@ -22,7 +22,8 @@ from pxr import Sdf, Tf, Usd
 
 from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
-from understudy.io.usd.reading import SUFFIXES, character_arrays, seconds_for
+from understudy.io.nouns import packed
+from understudy.io.usd.reading import SUFFIXES, seconds_for
 from understudy.io.usd.scene_clips import read_stage
 from understudy.system.errors import FileError, UnderstudyError
 
@@ -51,7 +52,7 @@ def run(request: dict[str, Any]) -> int:
         )
         character = read_stage(stage, path.stem, wanted, budget)
         with open(request["result"], "wb") as file:
-            np.savez(file, **character_arrays(character))  # type: ignore[arg-type]
+            np.savez(file, **packed(character))  # type: ignore[arg-type]
     except UnderstudyError as problem:
         return _report(request, str(problem))
     except Tf.ErrorException as problem:

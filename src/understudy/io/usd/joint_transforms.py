@@ -23,9 +23,8 @@ from understudy.core.character import Character
 from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
-from understudy.io.trs import compose_trs, continuous
+from understudy.io.trs import compose_trs, continuous, nearer, quaternion_of
 from understudy.system.errors import InputError
 
 SCALE_JOINTS = "understudy:scaleJoints"
@@ -116,7 +115,10 @@ def joint_animation(
             if parent >= 0:
                 corrected = compose(bounded_inverse(world[:, parent]), local)
                 exact = compose(_inverse(world_from_bone[:, parent]), local)
-                local = _nearer(corrected, exact, world[:, parent], local)
+                off = lambda own, above=world[:, parent], wanted=local: np.linalg.norm(
+                    compose(above, _matrix(*_stored(own))) - wanted, axis=(-2, -1)
+                )
+                local = nearer(corrected, exact, off)
             translation, rotation, scale = _stored(local)
             if is_scale[joint]:
                 scale, factors = _product(_rotation_and_scale(local[..., :3])[1])
@@ -204,22 +206,6 @@ def _half(values: np.ndarray) -> np.ndarray:
     return np.clip(values, -limit, limit).astype(np.float16).astype(np.float64)
 
 
-def _nearer(
-    corrected: np.ndarray, exact: np.ndarray, parent: np.ndarray, wanted: np.ndarray
-) -> np.ndarray:
-    """Return, frame by frame, the local transform that ends nearer to `wanted`, all (F,3,4).
-
-    corrected  in the parent as it was rounded
-    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
-               turns its rounding into shear
-    """
-    ends = [
-        np.linalg.norm(compose(parent, _matrix(*_stored(local))) - wanted, axis=(-2, -1))
-        for local in (corrected, exact)
-    ]
-    return np.where((ends[0] <= ends[1])[:, None, None], corrected, exact)
-
-
 def _inverse(transforms: np.ndarray) -> np.ndarray:
     """Return the inverse of transforms (F,3,4), bounded for those that have none."""
     linear = transforms[..., :3]
@@ -232,7 +218,7 @@ def _inverse(transforms: np.ndarray) -> np.ndarray:
 def _stored(local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return translations (F,3), quaternions (F,4) x y z w and scales (F,3) as USD rounds them."""
     rotation, scale = _rotation_and_scale(local[..., :3])
-    quaternion = quaternion_from_rotation(rotation)[:, [1, 2, 3, 0]].astype(np.float32)
+    quaternion = quaternion_of(rotation).astype(np.float32)
     return local[..., 3].astype(np.float32), quaternion, _half(scale).astype(np.float16)
 
 

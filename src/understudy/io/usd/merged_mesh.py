@@ -10,7 +10,7 @@ from pxr import Usd, UsdGeom
 from understudy.core.coordinates import METRES
 from understudy.core.mesh import Mesh
 from understudy.io.budget import Budget
-from understudy.io.numbers import joined_values, ragged
+from understudy.io.numbers import joined_values, ragged, uvs_of
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_meshes import ScenePart
 from understudy.system.errors import FileError
@@ -26,10 +26,7 @@ def merged_mesh(stage: Any, parts: list[ScenePart], budget: Budget) -> tuple[np.
     sizes = np.concatenate([part.sizes for part in parts])
     order = np.argsort(polygons, kind="stable")
     at = ragged((np.cumsum(sizes) - sizes)[order], sizes[order])
-    no_uvs = lambda part: np.zeros((len(part.corners), 2))
-    uvs = [no_uvs(part) if part.uvs is None else part.uvs for part in parts]
     normals = [part.smooth_normals() if part.normals is None else part.normals for part in parts]
-    has = lambda name: any(getattr(part, name) is not None for part in parts)
     names, material = _material_numbers(stage, [name for part in parts for name in part.material])
     meters = UsdGeom.GetStageMetersPerUnit(stage)
     if not (np.isfinite(meters) and meters > 0):
@@ -41,7 +38,8 @@ def merged_mesh(stage: Any, parts: list[ScenePart], budget: Budget) -> tuple[np.
         unit = "unitless"
     if kept.get("upAxis") == "unknown" and up == "Y":
         up = "unknown"
-    values = joined_values([(part.values, len(part.corners)) for part in parts], budget)
+    joined = joined_values([(part.values, len(part.corners)) for part in parts], budget)
+    values = {name: rows[at] for name, rows in joined.items()}
     points = np.concatenate([part.points for part in parts])
     vertices = np.empty_like(points)
     vertices[target] = points
@@ -49,14 +47,14 @@ def merged_mesh(stage: Any, parts: list[ScenePart], budget: Budget) -> tuple[np.
         vertices,
         sizes[order],
         corners[at],
-        np.concatenate(uvs)[at] if has("uvs") else None,
-        np.concatenate(normals)[at] if has("normals") else None,
+        uvs_of(values),
+        np.concatenate(normals)[at] if any(p.normals is not None for p in parts) else None,
         names,
         None if material is None else material[order],
         _named_parts(parts, target, before),
         unit=unit,
         up_axis=up,
-        corner_values={name: rows[at] for name, rows in values.items()},
+        corner_values=values,
     )
 
 

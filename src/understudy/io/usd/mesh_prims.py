@@ -10,7 +10,9 @@ import numpy as np
 from pxr import Gf, Sdf, UsdGeom, UsdShade, UsdSkel, Vt
 
 from understudy.core.character import Character
+from understudy.geometry.skinning import largest_first
 from understudy.io.mesh_objects import MeshObject
+from understudy.io.numbers import UVS
 from understudy.io.usd.prim_names import identifiers, keep_name
 
 VERTEX_PRIMVAR = "understudy:vertex"
@@ -77,11 +79,8 @@ class MeshWriter:
         """Write UVs, and where vertices and polygons are in the whole mesh."""
         mesh, primvars = self.character.mesh, UsdGeom.PrimvarsAPI(prim)
         tokens, kinds = UsdGeom.Tokens, Sdf.ValueTypeNames
-        if mesh.corner_uvs is not None:
-            uvs = np.ascontiguousarray(mesh.corner_uvs[found.corners])
-            st = primvars.CreatePrimvar("st", kinds.TexCoord2fArray, tokens.faceVarying)
-            st.Set(Vt.Vec2fArray.FromNumpy(uvs))
-        for name, rows in mesh.corner_values.items():
+        uvs = {} if mesh.corner_uvs is None else {UVS: mesh.corner_uvs}
+        for name, rows in {**uvs, **mesh.corner_values}.items():
             self._write_values(primvars, name, rows[found.corners])
         if len(found.vertices) == mesh.vertex_count:
             return
@@ -92,7 +91,7 @@ class MeshWriter:
             primvars.CreatePrimvar(name, kinds.IntArray, interpolation).Set(_ints(where))
 
     def _write_values(self, primvars: Any, name: str, rows: np.ndarray) -> None:
-        """Write a further UV set or the first vertex colours of an object that has them."""
+        """Write a UV set or the first vertex colours of an object that has them."""
         place, kinds = UsdGeom.Tokens.faceVarying, Sdf.ValueTypeNames
         if not np.isfinite(rows).any():
             return
@@ -100,7 +99,7 @@ class MeshWriter:
         rows = np.where(np.isfinite(rows), rows, 1.0).astype(np.float32)
         part = lambda columns: np.ascontiguousarray(rows[:, columns])
         if name.startswith("TEXCOORD_"):
-            made = primvars.CreatePrimvar(f"st{name[9:]}", kinds.TexCoord2fArray, place)
+            made = primvars.CreatePrimvar(f"st{name[9:].lstrip('0')}", kinds.TexCoord2fArray, place)
             made.Set(Vt.Vec2fArray.FromNumpy(part(slice(2))))
         if name == "COLOR_0":
             made = primvars.CreatePrimvar("displayColor", kinds.Color3fArray, place)
@@ -152,11 +151,8 @@ class MeshWriter:
         index, weight = skin.bone_index[found.vertices], skin.weight[found.vertices]
         # Dual quaternions depend on which influence comes first, so theirs keep their order.
         sort_by = -np.abs(weight) if skin.blend == "linear" else weight == 0
-        order = np.argsort(sort_by, axis=1, kind="stable")
-        width = max(1, int((weight != 0).sum(axis=1).max()))
-        index = np.take_along_axis(index, order, axis=1)[:, :width]
-        weight = np.take_along_axis(weight, order, axis=1)[:, :width]
-        index = np.where(weight != 0, index, 0)
+        index, weight = largest_first(index, weight, sort_by)
+        index, width = np.where(weight != 0, index, 0), weight.shape[1]
         binding = UsdSkel.BindingAPI.Apply(prim)
         binding.CreateSkeletonRel().SetTargets([self.skeleton])
         binding.CreateGeomBindTransformAttr(Gf.Matrix4d(1))

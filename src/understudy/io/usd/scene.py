@@ -23,6 +23,7 @@ from understudy.geometry.normals import unit
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
+from understudy.io.numbers import of_file
 from understudy.io.usd.looks import read_looks
 from understudy.io.usd.merged_mesh import merged_mesh
 from understudy.io.usd.prim_names import original_name
@@ -35,7 +36,7 @@ from understudy.io.usd.scene_bones import (
 )
 from understudy.io.usd.scene_meshes import Key, PartShapes, ScenePart, read_part, read_shapes
 from understudy.system import checks
-from understudy.system.errors import FileError, InputError
+from understudy.system.errors import FileError
 
 _EVERY = Usd.TraverseInstanceProxies()
 EARLIEST = Usd.TimeCode.EarliestTime()
@@ -231,11 +232,9 @@ def _influences(part: ScenePart, skinning: Any, joints: Joints) -> tuple[np.ndar
     weight = np.array(found[1], np.float64).reshape(count, width)
     own = skinning.GetJointOrder()
     order = joints.tokens if own is None else tuple(str(token) for token in own)
-    try:
+    with of_file(where):
         index = checks.index(index, "joint indices", len(order), index.shape)
         checks.finite(weight, "joint weights")
-    except InputError as problem:
-        raise FileError(f"{where}: {problem}") from problem
     place = {token: k for k, token in enumerate(joints.tokens)}
     missing = [token for token in order if token not in place]
     used = np.unique(index[weight != 0]).tolist()

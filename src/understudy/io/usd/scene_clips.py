@@ -16,8 +16,7 @@ from pxr import Usd, UsdGeom, UsdSkel
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
 from understudy.core.poses import distinct_names
-from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
-from understudy.geometry.transforms import apply, compose
+from understudy.geometry.transforms import apply
 from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
 from understudy.io.usd.merged_mesh import unit_of
@@ -263,15 +262,16 @@ def _cache(scene: Scene, clip: CharacterClip, times: Sequence[float]) -> np.ndar
 
     Skin and blend shapes are applied to the points of each frame.
     """
-    character = scene.character
-    result = character.evaluate(
-        clip.world_from_bone if character.skeleton is not None else None, clip.shape_weights
-    )
-    for one in _cached(scene):
-        for start in range(0, len(times), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            points = np.stack([_points(one, time) for time in times[block]])
-            result[block, one.vertices] = _moved(character, one.vertices, points, clip, block)
+    character, skinned = scene.character, scene.character.skeleton is not None
+    rest = character.mesh.vertices.astype(np.float64)
+    result = np.empty((len(times), *rest.shape), np.float32)
+    for start in range(0, len(times), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        points = np.tile(rest, (len(times[block]), 1, 1))
+        for one in _cached(scene):
+            points[:, one.vertices] = np.stack([_points(one, time) for time in times[block]])
+        world = clip.world_from_bone[block] if skinned else None
+        result[block] = character.moved(points, world, clip.shape_weights[block])
     return result
 
 
@@ -284,23 +284,3 @@ def _points(one: Any, time: float) -> np.ndarray:
             f"time {time:g} and {len(one.vertices)} at rest; every frame must be the same mesh"
         )
     return apply(one.rest, points)
-
-
-def _moved(
-    character: Character,
-    vertices: np.ndarray,
-    points: np.ndarray,
-    clip: CharacterClip,
-    block: slice,
-) -> np.ndarray:
-    """Return points (T,n,3) at rest, of some vertices, moved by blend shapes and skin."""
-    if character.shapes:
-        points = points + character.shape_offsets(clip.shape_weights[block])[:, vertices]
-    if character.skeleton is None or character.skin is None:
-        return points
-    matrices = compose(clip.world_from_bone[block], character.skeleton.bone_from_world)
-    index = character.skin.bone_index[vertices]
-    weight = character.skin.weight[vertices].astype(np.float64)
-    if character.skin.blend == "dual_quaternion":
-        return dual_quaternion_blend(matrices, index, weight, points)
-    return linear_blend(matrices, index, weight, points)

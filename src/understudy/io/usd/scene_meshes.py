@@ -15,6 +15,7 @@ from pxr import Usd, UsdGeom, UsdShade, UsdSkel
 
 from understudy.geometry.adjacency import fans
 from understudy.geometry.normals import vertex_normals
+from understudy.io.numbers import of_file
 from understudy.io.usd.mesh_prims import POLYGON_PRIMVAR, VERTEX_PRIMVAR
 from understudy.io.usd.prim_names import original_name
 from understudy.system import checks
@@ -34,19 +35,18 @@ class ScenePart:
     prim              the `Usd.Prim`
     points            (n,3) float64 at rest
     sizes, corners    (f,) and (c,) int32, the polygons
-    uvs, normals      (c,2) and (c,3) float64, or None
+    normals           (c,3) float64, or None
     material          (f,) names of materials, "" where there is none
     groups            name -> (m,) int32, subsets of the points
     vertex_order      (n,) int32, where the vertices were in the mesh that was written, or None
     polygon_order     (f,) int32, where the polygons were, or None
-    values            further values of the corners by name, as in `Mesh`
+    values            UVs and further values of the corners by name, as in `Mesh`
     """
 
     prim: Any
     points: np.ndarray
     sizes: np.ndarray
     corners: np.ndarray
-    uvs: np.ndarray | None
     normals: np.ndarray | None
     material: list[str]
     groups: dict[str, np.ndarray]
@@ -84,7 +84,7 @@ def read_part(prim: Any) -> ScenePart | None:
     where = f"mesh {prim.GetPath()}"
     sizes = _indices(mesh.GetFaceVertexCountsAttr())
     corners = _indices(mesh.GetFaceVertexIndicesAttr())
-    try:
+    with of_file(where):
         if sizes.size and sizes.min() < 0:
             raise InputError("faceVertexCounts: a polygon has a negative number of corners")
         total = int(sizes.sum(dtype=np.int64))
@@ -93,13 +93,10 @@ def read_part(prim: Any) -> ScenePart | None:
                 f"faceVertexCounts add up to {total} corners, faceVertexIndices has {len(corners)}"
             )
         corners = checks.index(corners, "faceVertexIndices", len(points))
-    except InputError as problem:
-        raise FileError(f"{where}: {problem}") from problem
     shape = (len(points), sizes, corners)
     sets = _uv_primvars(prim)
     read = lambda primvar, width, what: _on_corners(primvar, width, shape, f"{where}: {what}")
-    uvs = read(sets[0], 2, "UVs") if sets else None
-    values = {f"TEXCOORD_{n}": read(one, 2, "UVs") for n, one in enumerate(sets) if n}
+    values = {f"TEXCOORD_{n}": read(one, 2, "UVs") for n, one in enumerate(sets)}
     colours = [UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"display{n}") for n in ("Color", "Opacity")]
     if colours[0] and colours[0].GetInterpolation() != "constant":  # one colour is for viewports
         given = [read(one, width, "colours") for one, width in zip(colours, (3, 1))]
@@ -120,7 +117,6 @@ def read_part(prim: Any) -> ScenePart | None:
         points,
         sizes[solid],
         corners[chosen],
-        pick(uvs),
         pick(normals),
         [name for name, kept in zip(material, solid.tolist()) if kept],
         groups,
@@ -247,11 +243,9 @@ def _groups(mesh: Any, count: int, where: str) -> dict[str, np.ndarray]:
     for subset in UsdGeom.Subset.GetAllGeomSubsets(mesh):
         if subset.GetElementTypeAttr().Get() == UsdGeom.Tokens.point:
             name = original_name(subset.GetPrim())
-            try:
+            with of_file(where):
                 chosen = _indices(subset.GetIndicesAttr())
                 result[name] = checks.index(chosen, f"subset {name!r}", count)
-            except InputError as problem:
-                raise FileError(f"{where}: {problem}") from problem
     return result
 
 
@@ -344,12 +338,10 @@ def read_shapes(prim: Any, skinning: Any, skeleton: str, point_count: int) -> Pa
         offsets = np.asarray(of_sub[sub], np.float64).reshape(-1, 3)
         if not len(indices):  # all points, in order
             indices = np.arange(len(offsets))
-        try:
+        with of_file(where):
             checks.same_count(len(offsets), len(indices), "offsets", f"shape {name!r}", "it")
             indices = checks.index(indices, f"pointIndices of shape {name!r}", point_count)
             checks.finite(offsets, f"offsets of shape {name!r}")
-        except InputError as problem:
-            raise FileError(f"{where}: {problem}") from problem
         key = (skeleton, token, label, tuple(sorted(knots.get(shape, []))))
         label = f"{name}:{label}" if label else name
         found.found.append(PartShape(key, label, indices, offsets))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.io.atomic_write import atomic_write
-from understudy.io.numbers import byte_count
+from understudy.io.numbers import byte_count, of_file
 from understudy.io.vertex_cache import VertexCache
 from understudy.system.errors import FileError
 
@@ -116,11 +116,8 @@ def mapped(path: Path, dtype: str, offset: int, shape: tuple[int, int, int]) -> 
 def read_start(path: Path, count: int) -> bytes:
     """Return the first `count` bytes of a file, or fewer if it is shorter."""
     byte_count(path)
-    try:
-        with path.open("rb") as file:
-            return file.read(count)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    with of_file(path), path.open("rb") as file:
+        return file.read(count)
 
 
 def need_size(path: Path, want: int, frames: int, vertices: int) -> None:

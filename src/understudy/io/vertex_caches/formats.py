@@ -12,6 +12,7 @@ from understudy.core.clip import ClipSpan
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.numbers import of_file
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches.flat import read_mdd, read_pc2, write_mdd, write_pc2
 from understudy.io.vertex_caches.maya import SUFFIXES as MAYA_SUFFIXES
@@ -35,10 +36,8 @@ def read_vertex_cache(
     read = _READERS.get(Path(path).suffix.lower())
     if read is None:
         raise FileError(f"{path}: is not a vertex cache; use {', '.join(CACHE_SUFFIXES)}")
-    try:
+    with of_file(path):
         return read(path)
-    except InputError as problem:
-        raise FileError(f"{path}: {problem}") from problem
 
 
 def cache_poses(path: str | Path, cache: VertexCache, mesh: Mesh | None) -> Poses:

@@ -69,7 +69,7 @@ AT_REST = "are locations and scales that turn no bone or stretch it"
 TWEAKS = "are of bones for tweaks"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Which channels are controls.
 
@@ -88,7 +88,7 @@ class Calibration:
     deforms: np.ndarray
     switches: np.ndarray
 
-    def notes(self) -> Iterator[str]:
+    def said(self) -> Iterator[str]:
         """Sentences about what was left out."""
         if self.missing:
             yield (

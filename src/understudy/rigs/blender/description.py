@@ -13,13 +13,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -27,8 +26,8 @@ from understudy.geometry.skinning import float32_influences
 from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import find_blender
-from understudy.io.nouns import NOUNS, from_arrays, to_arrays
-from understudy.rigs.blender.calibration import calibrate
+from understudy.io.nouns import packed, unpacked
+from understudy.rigs.blender.calibration import Calibration, calibrate
 from understudy.rigs.blender.connection import SCRIPT, Connection
 from understudy.rigs.blender.effects import Channel, Evaluate, RestState, factor_of
 from understudy.rigs.blender.options import BlenderOptions
@@ -46,29 +45,20 @@ Answer = tuple[Connection, dict[str, Any], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class Description(Calibration):
     """A rig without the process that evaluates it.
 
-    channels    what each control sets in Blender
     skin        the bone weights of the file, or None where something else carries the mesh
     animations  name -> control values (T,C)
     notes       sentences about what was left out
-    left_out    reason -> names of the channels that are no controls
-    deforms     (2,C,Q), as `calibration.Calibration` has it
-    switches    (C,) which controls are used at the ends of their range
     """
 
     mesh: Mesh
     skeleton: Skeleton | None
-    controls: ControlSpec
-    channels: tuple[Channel, ...]
     frame_rate: float
-    skin: Skin | None = None
-    animations: Mapping[str, np.ndarray] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    deforms: np.ndarray | None = None
-    switches: np.ndarray | None = None
+    skin: Skin | None
+    animations: Mapping[str, np.ndarray]
+    notes: tuple[str, ...]
 
 
 def choose_request(options: BlenderOptions) -> dict[str, Any]:
@@ -99,7 +89,7 @@ def read_description(
     """
     entry = _cache_entry(path, options)
     with contextlib.suppress(UnderstudyError, OSError, KeyError, ValueError, TypeError):
-        return _read_entry(entry)
+        return unpacked(npz.read_arrays(entry, npz.array_names(entry)), Description)
     helpers: list[Connection] = []
     try:
         found, linked = _describe(path, options, start, further, helpers, progress)
@@ -109,9 +99,9 @@ def read_description(
     if linked:  # the content of the file does not tell when the linked files change
         return found
     # A cache that cannot be written costs time, nothing else.
-    with contextlib.suppress(OSError, UnderstudyError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        _write_entry(entry, found)
+    unwritten = contextlib.suppress(OSError, UnderstudyError)
+    with unwritten, atomic_write(entry) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, **packed(found))
     return found
 
 
@@ -181,24 +171,22 @@ def _describe(
         options.asks,
         progress,
     )
-    notes = tuple(result.notes())
+    notes = tuple(result.said())
     if not result.channels:
         raise InputError(_no_controls(path, header, options, notes))
     columns = [channels.index(channel) for channel in result.channels]
     factors = np.array([factor_of(channel) for channel in result.channels])
     use(result.channels)
+    animations = {name: values[:, columns] / factors for name, values in curves.items()}
+    said = (*header["notes"], *notes)
     found = Description(
-        mesh,
-        skeleton,
-        result.controls,
-        result.channels,
-        header["frame_rate"],
-        skin,
-        {name: values[:, columns] / factors for name, values in curves.items()},
-        (*header["notes"], *notes),
-        result.left_out,
-        result.deforms,
-        result.switches,
+        **vars(result),
+        mesh=mesh,
+        skeleton=skeleton,
+        frame_rate=header["frame_rate"],
+        skin=skin,
+        animations=animations,
+        notes=said,
     )
     return found, bool(header["libraries"])
 
@@ -295,45 +283,3 @@ def _cache_entry(path: Path, options: BlenderOptions) -> Path:
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(given) if given else Path(base).expanduser() / "understudy"
     return folder / "blender" / f"{digest.hexdigest()[:32]}.npz"
-
-
-def _write_entry(entry: Path, found: Description) -> None:
-    arrays = {f"animations/{k}": curve for k, curve in enumerate(found.animations.values())}
-    facts: dict[str, Any] = {
-        "nouns": {},
-        "channels": [dict(channel) for channel in found.channels],
-        "frame_rate": found.frame_rate,
-        "animations": list(found.animations),
-        "notes": found.notes,
-        "left_out": {why: list(names) for why, names in found.left_out.items()},
-    }
-    for name in NOUNS:
-        noun = getattr(found, name)
-        if noun is not None:
-            own, facts["nouns"][name] = to_arrays(noun)
-            arrays |= {f"{name}/{key}": array for key, array in own.items()}
-    for name in ("deforms", "switches"):
-        if getattr(found, name) is not None:
-            arrays[name] = getattr(found, name)
-    arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-    with atomic_write(entry) as draft, Path(draft).open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _read_entry(entry: Path) -> Description:
-    arrays = npz.read_arrays(entry, npz.array_names(entry))
-    facts = json.loads(arrays["facts"].tobytes())
-    nouns: dict[str, Any] = {"skeleton": None, "skin": None}
-    for name, about in facts["nouns"].items():
-        own = {key: arrays[f"{name}/{key}"] for key in about["arrays"]}
-        nouns[name] = from_arrays(NOUNS[name], own, about)
-    return Description(
-        **nouns,
-        channels=tuple(facts["channels"]),
-        frame_rate=facts["frame_rate"],
-        animations={n: arrays[f"animations/{k}"] for k, n in enumerate(facts["animations"])},
-        notes=tuple(facts["notes"]),
-        left_out=facts["left_out"],
-        deforms=arrays.get("deforms"),
-        switches=arrays.get("switches"),
-    )

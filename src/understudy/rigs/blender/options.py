@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from understudy.system import checks
@@ -70,6 +71,19 @@ class BlenderOptions:
         return named or bool(self.collections)
 
 
+_PLAIN = BlenderOptions()
+# Options in the name of a rig, in the order in which files record them, and their fields.
+_IN_TEXT = {
+    "mesh": "meshes",
+    "control": "controls",
+    "collection": "collections",
+    "simulations": "simulations",
+    "modifiers": "modifiers",
+    "bendy": "bendy",
+    "ignore-drivers": "ignore_drivers",
+}
+
+
 def is_blend(text: str) -> bool:
     """Return whether `text` names a rig in a .blend file.
 
@@ -82,42 +96,24 @@ def is_blend(text: str) -> bool:
 def parse_blend(text: str) -> tuple[Path, BlenderOptions]:
     """Return the file and the options of `hero.blend?mesh=Body&mesh=Shirt&control=arm_*`.
 
-    Options are mesh, control, collection, modifiers, bendy, simulations and ignore-drivers. Whether
-    scripts are trusted, and where other files lie, cannot be part of the text, because files record
-    it.
+    Options are those of `_IN_TEXT`. Whether scripts are trusted, and where other files lie, cannot
+    be part of the text, because files record it.
 
     >>> parse_blend("hero.blend?mesh=Body&bendy=3")[1].meshes
     ('Body',)
     """
     path, _, query = text.partition("?")
-    given: dict[str, list[str]] = {}
+    given: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        checks.one_of(
-            name,
-            f"option in {text}",
-            (
-                "mesh",
-                "control",
-                "collection",
-                "modifiers",
-                "bendy",
-                "simulations",
-                "ignore-drivers",
-            ),
-        )
-        given.setdefault(name, []).append(value)
-    bendy = given.get("bendy", ["0"])[-1]
-    if not bendy.isdecimal():
-        raise InputError(f"{text}: bendy: expected a whole number, got {bendy!r}")
-    return Path(path), BlenderOptions(
-        meshes=tuple(given.get("mesh", ())),
-        controls=tuple(given.get("control", ())),
-        collections=tuple(given.get("collection", ())),
-        simulations="simulations" in given,
-        modifiers=given.get("modifiers", ["viewport"])[-1],
-        bendy=int(bendy),
-        ignore_drivers="ignore-drivers" in given,
-    )
+        field = _IN_TEXT[checks.one_of(name, f"option in {text}", _IN_TEXT)]
+        plain = getattr(_PLAIN, field)
+        if isinstance(plain, tuple):
+            given[field] = (*given.get(field, ()), value)
+        elif isinstance(plain, int) and plain is not False and not value.isdecimal():
+            raise InputError(f"{text}: {name}: expected a whole number, got {value!r}")
+        else:
+            given[field] = plain is False or type(plain)(value)
+    return Path(path), BlenderOptions(**given)
 
 
 def blend_text(path: Path, options: BlenderOptions) -> str:
@@ -126,15 +122,22 @@ def blend_text(path: Path, options: BlenderOptions) -> str:
     >>> blend_text(Path("rigs/hero.blend"), BlenderOptions(meshes=("Body",)))
     'hero.blend?mesh=Body'
     """
-    parts = [f"mesh={quote(name)}" for name in options.meshes]
-    parts += [f"control={quote(pattern, safe='*?[]!')}" for pattern in options.controls]
-    parts += [f"collection={quote(name)}" for name in options.collections]
-    if options.simulations:
-        parts.append("simulations")
-    if options.modifiers != "viewport":
-        parts.append(f"modifiers={options.modifiers}")
-    if options.bendy:
-        parts.append(f"bendy={options.bendy}")
-    if options.ignore_drivers:
-        parts.append("ignore-drivers")
+    parts = []
+    for name, field in _IN_TEXT.items():
+        value = getattr(options, field)
+        if isinstance(value, tuple):
+            parts += [f"{name}={quote(part, safe='*?[]!' * (name == 'control'))}" for part in value]
+        elif value != getattr(_PLAIN, field):
+            parts.append(name if value is True else f"{name}={value}")
     return path.name + ("?" + "&".join(parts) if parts else "")
+
+
+def together(options: BlenderOptions, asked: BlenderOptions) -> BlenderOptions:
+    """Return the options of a text and those of a command; `asked` wins where one can be given."""
+    both: dict[str, Any] = {}
+    for field in _IN_TEXT.values():
+        own, other = getattr(options, field), getattr(asked, field)
+        both[field] = own + other if isinstance(own, tuple) else other
+        if other == getattr(_PLAIN, field):
+            both[field] = own
+    return replace(asked, **both)

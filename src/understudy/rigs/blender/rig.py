@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec
-from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.skeleton import Skeleton
-from understudy.core.skin import Skin
 from understudy.rigs.blender.connection import Connection, LostBlender
 from understudy.rigs.blender.description import Description, choose_request, read_description
 from understudy.rigs.blender.effects import factor_of
@@ -37,6 +32,12 @@ _MAGIC = (b"BLENDER", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 class BlenderRig:
     """A character of a .blend file as a `Rig`. Several in one program do not disturb each other.
+
+    mesh      the chosen meshes in the bind pose, in world space; a part for each object
+    skeleton  the bones that deform the meshes, or None
+    controls  `bone.loc.x`, `bone.rot.x` (degrees), `bone.property`, `mesh.shape_key`
+    skin, deforms, switches, left_out, notes  as in `Description`
+    animation_names  the actions of the file that animate the rig
 
     >>> BlenderRig("hero.txt")
     Traceback (most recent call last):
@@ -65,7 +66,12 @@ class BlenderRig:
         except BaseException:
             self.close()
             raise
-        self._factors = np.array([factor_of(channel) for channel in self._facts.channels])
+        facts = self._facts
+        self.mesh, self.skeleton, self.skin = facts.mesh, facts.skeleton, facts.skin
+        self.controls, self.deforms, self.switches = facts.controls, facts.deforms, facts.switches
+        self.left_out, self.notes = facts.left_out, facts.notes
+        self.animation_names = tuple(facts.animations)
+        self._factors = np.array([factor_of(channel) for channel in facts.channels])
 
     @staticmethod
     def from_text(text: str) -> BlenderRig:
@@ -77,61 +83,11 @@ class BlenderRig:
         """The file and the options, as `load_rig` takes them."""
         return blend_text(self._path, self._options)
 
-    @property
-    def mesh(self) -> Mesh:
-        """The chosen meshes in the bind pose, in world space; a part for each object."""
-        return self._facts.mesh
-
-    @property
-    def skeleton(self) -> Skeleton | None:
-        """The bones that deform the meshes."""
-        return self._facts.skeleton
-
-    @property
-    def controls(self) -> ControlSpec:
-        """The controls: `bone.loc.x`, `bone.rot.x` (degrees), `bone.property`, `mesh.shape_key`."""
-        return self._facts.controls
-
-    @property
-    def skin(self) -> Skin | None:
-        """The bone weights of the file, or None where something else carries the mesh too."""
-        return self._facts.skin
-
-    @property
-    def deforms(self) -> np.ndarray | None:
-        """(2,C,Q) which patches of the mesh each control deforms, other than rigidly.
-
-        First with the switches at rest, then with all of them at their other ends.
-        """
-        return self._facts.deforms
-
-    @property
-    def switches(self) -> np.ndarray | None:
-        """(C,) which controls are switches, such as between IK and FK: used at their ends."""
-        return self._facts.switches
-
-    @property
-    def left_out(self) -> Mapping[str, Sequence[str]]:
-        """Reason -> names of the channels that are no controls."""
-        return self._facts.left_out
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about what was left out of the rig, and why."""
-        return self._facts.notes
-
-    @property
-    def animation_names(self) -> tuple[str, ...]:
-        """The actions of the file that animate the rig."""
-        return tuple(self._facts.animations)
-
     def animation(self, name: str) -> tuple[np.ndarray, float]:
         """The controls (T,C) at every frame of an action, and the frame rate."""
         checks.one_of(name, "animation", self.animation_names)
-        curve = self._facts.animations[name]
-        return np.clip(curve, self.controls.limit_low, self.controls.limit_high), (
-            self._facts.frame_rate
-        )
+        low, high = self.controls.limit_low, self.controls.limit_high
+        return np.clip(self._facts.animations[name], low, high), self._facts.frame_rate
 
     @property
     def process_id(self) -> int | None:
