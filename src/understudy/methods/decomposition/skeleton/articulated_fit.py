@@ -92,11 +92,6 @@ class ArticulatedFit:
         )
         return replace(self, fit=fit, rest=self.rest[vertices])
 
-    def with_pose(self, pose: Articulation) -> ArticulatedFit:
-        """Return the fit in another pose, with its joints held there."""
-        fit = replace(self.fit, transforms=pose.transforms())
-        return replace(self, pose=pose, fit=fit, held_joints=pose.joints)
-
 
 def unfitted(motion: Motion, fit: Fit, tree: Tree, joints: np.ndarray) -> ArticulatedFit:
     """Return a tree over rigid bones with their rotations and the motion of the root alone."""
@@ -115,7 +110,9 @@ def fixed_inside(
     joints[root] = pose.joints[root]  # it turns nothing
     if np.array_equal(joints, pose.joints):
         return fitted
-    fixed = replace(fitted.with_pose(replace(pose, joints=joints)), hold=_FIXED)
+    pose = replace(pose, joints=joints)
+    fit = replace(fitted.fit, transforms=pose.transforms())
+    fixed = replace(fitted, pose=pose, fit=fit, held_joints=joints, hold=_FIXED)
     return solve_articulated(
         motion, solve_motion(motion, fixed), influences, iterations, fit_rest=True, extend=False
     )

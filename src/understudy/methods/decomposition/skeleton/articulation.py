@@ -147,16 +147,9 @@ class NormalEquations:
 
     def error(self, transforms: np.ndarray) -> float:
         """Return the squared error of transforms (3F,4B)."""
-        return self.square + float(self.frame_errors(transforms).sum())
-
-    def frame_errors(self, transforms: np.ndarray) -> np.ndarray:
-        """Return the squared error of each frame (F,), less the square of its targets."""
         cross = self.cross.reshape(transforms.shape)
-        return (
-            (transforms * (transforms @ self.gram - 2 * cross))
-            .reshape(len(self.cross), -1)
-            .sum(axis=1)
-        )
+        products = transforms * (transforms @ self.gram - 2 * cross)
+        return self.square + float(products.reshape(len(self.cross), -1).sum(axis=1).sum())
 
 
 def joint_design(tree: Tree, joints: np.ndarray) -> np.ndarray:
