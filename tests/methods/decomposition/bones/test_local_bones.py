@@ -7,9 +7,10 @@ import pytest
 
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.bones.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.bones.local_bones import find_local_bones
+from understudy.methods.decomposition.bones.local_bones import find_local_bones, patch_bones
+from understudy.methods.decomposition.bones.locality import connected_patches
 from understudy.methods.decomposition.bones.patch_search import alternated, precision
-from understudy.methods.decomposition.skeleton.local_skeleton import sliding
+from understudy.methods.decomposition.skeleton.joints import sliding
 from understudy.methods.decomposition.solve.decompose import decompose
 from understudy.methods.decomposition.solve.motion import Motion
 from understudy.methods.decomposition.solve.plan import Plan
@@ -172,3 +173,13 @@ def test_the_search_tells_what_it_does():
     first, notes = decompose(motion, Plan(3, influences=2, rigid=True)), []
     find_local_bones(motion, first, triangles, 2, sliding, notes.append)
     assert notes[-1].startswith(f"{BONES} bones, E 0.0")
+
+
+@pytest.mark.parametrize("start", [2, BONES, 9])
+def test_as_many_patches_as_bones_are_given_whatever_moves(start):
+    rest, triangles = strip()
+    motion = motion_of(np.random.default_rng(1).normal(size=(FRAMES, len(rest), 3)), rest)
+    first = decompose(motion, Plan(start, influences=2, rigid=True))
+    found = patch_bones(motion, first, triangles, 2)
+    assert found.fit.bones == start
+    np.testing.assert_array_equal(connected_patches(found.patch, found.pairs), found.patch)

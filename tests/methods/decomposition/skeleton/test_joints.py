@@ -4,20 +4,18 @@ import numpy as np
 
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeleton.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeleton.joints import (
-    Borders,
-    cluster_borders,
-    pairwise_joints,
-    spanning_tree,
-)
+from understudy.methods.decomposition.skeleton.joints import held_joints, spanning_tree
 from understudy.methods.decomposition.skeleton.root_bone import central_bone
 from understudy.methods.decomposition.skeleton.skeleton_fit import parents_first, rest_frames
+from understudy.methods.decomposition.solve.motion import relative_motion
 
 
-def anywhere(bones: int) -> Borders:
-    return Borders(
-        np.zeros((bones, bones, 3)), np.ones((bones, bones), bool), np.zeros((bones, bones))
-    )
+def pairwise_joints(transforms, middle) -> tuple[np.ndarray, np.ndarray]:
+    """Joints of all pairs of bones, weakly held at `middle` (3,), and what they cost."""
+    relative = relative_motion(transforms)
+    held = np.broadcast_to(np.asarray(middle, float), (*relative.shape[:2], 3))
+    joints, apart = held_joints(relative, held, np.full(relative.shape[:2], 1e-3))
+    return joints, apart + 1e-3 * ((joints - held) ** 2).sum(axis=2)
 
 
 def swinging(tree: Tree, joints: np.ndarray, size: float = 1.0, frames: int = 30) -> Articulation:
@@ -33,7 +31,7 @@ def swinging(tree: Tree, joints: np.ndarray, size: float = 1.0, frames: int = 30
 def test_joints_and_tree_of_exact_motion_are_found():
     tree = Tree(np.array([-1, 0, 1, 1, 3]))
     pose = swinging(tree, np.random.default_rng(1).normal(size=(5, 3)))
-    joints, cost = pairwise_joints(pose.transforms(), anywhere(5))
+    joints, cost = pairwise_joints(pose.transforms(), np.zeros(3))
     np.testing.assert_array_equal(spanning_tree(cost).parents, tree.parents)
     found = joints[np.arange(5), tree.parents][1:]
     np.testing.assert_allclose(found, pose.joints[1:], atol=2e-3)  # the border pulls a little
@@ -46,9 +44,7 @@ def test_bones_that_move_together_are_joined_at_their_border():
         np.tile(np.eye(3), (4, 2, 1, 1)),
         np.zeros((4, 3)),
     )
-    found = anywhere(2)
-    found.at[:] = [3.0, 1.0, 0.0]
-    joints, cost = pairwise_joints(pose.transforms(), found)
+    joints, cost = pairwise_joints(pose.transforms(), [3.0, 1.0, 0.0])
     np.testing.assert_allclose(joints[0, 1], [3.0, 1.0, 0.0])
     assert cost[0, 1] == 0
 
@@ -63,29 +59,8 @@ def test_a_hinge_is_placed_on_its_axis_beside_the_border():
         rotation_from_axis_angle(angles),
         np.zeros((20, 3)),
     )
-    found = anywhere(2)
-    found.at[:] = [0.9, 0.1, 5.0]
-    np.testing.assert_allclose(
-        pairwise_joints(pose.transforms(), found)[0][0, 1], [1, 0, 5], atol=1e-3
-    )
-
-
-def test_disconnected_parts_have_borders_and_are_joined():
-    rest = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [10, 0, 0]])
-    found = cluster_borders(rest, np.array([0, 1, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
-    np.testing.assert_array_equal(found.connected[1], [True, True, False])
-    np.testing.assert_allclose(found.at[1, 2], [6, 0, 0])
-    np.testing.assert_allclose(found.at, found.at.transpose(1, 0, 2))
-    still = np.tile(np.eye(3, 4), (4, 3))
-    assert spanning_tree(pairwise_joints(still, found)[1]).parents.tolist() == [-1, 0, 1]
-
-
-def test_a_bone_without_vertices_has_borders():
-    found = cluster_borders(
-        np.array([[0.0, 0, 0], [2, 0, 0]]), np.array([0, 0]), np.zeros((0, 2), int), 2
-    )
-    assert np.isfinite(found.at).all()
-    assert np.isfinite(found.gap).all()
+    joints, _ = pairwise_joints(pose.transforms(), [0.9, 0.1, 5.0])
+    np.testing.assert_allclose(joints[0, 1], [1, 0, 5], atol=1e-3)
 
 
 def test_rest_frames_are_at_the_joints_and_point_to_the_children():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from understudy.methods.decomposition.skeleton.articulation import Tree
-from understudy.methods.decomposition.skeleton.joint_places import Body
+from understudy.methods.decomposition.skeleton.body import Body
 from understudy.methods.decomposition.skeleton.root_bone import (
     BoneShapes,
     central_bone,

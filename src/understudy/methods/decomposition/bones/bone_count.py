@@ -184,10 +184,6 @@ class BoneCount:
     curve: ErrorCurve
     transforms: np.ndarray | None = None
 
-    @property
-    def exact(self) -> bool:
-        return self.transforms is not None
-
 
 class QuickFits:
     """Quick affine fits to a sample of the vertices."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -36,18 +36,18 @@ from understudy.core.poses import evenly
 from understudy.methods.decomposition.bones.bone_count import relative_error
 from understudy.methods.decomposition.bones.locality import connections, shells, thinned
 from understudy.methods.decomposition.bones.patch_search import (
-    MOST_BONES,
     LocalBones,
     PatchSearch,
+    Search,
     alternated,
-    paying_bones,
-    precision,
     replacement_costs,
 )
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
+    chosen_bones,
     dense_weights,
+    rows_of,
     single_bone_fit,
     strongest,
     with_exact_errors,
@@ -82,61 +82,97 @@ def find_local_bones(
     sliding     how far the joints of bones come apart, as a share of the size
     note        called with a text about the bones whenever they change
     """
-    rest = motion.rest[:, :3]
-    pairs = connections(rest, triangles)
-    chosen = evenly(motion.vertex_count, _VERTICES)
-    few_pairs, nearest = thinned(rest, pairs, chosen)
-    frames = evenly(motion.rows // 3, _FRAMES)
-    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
-    sample = motion.subset(chosen, rows)
-    few = replace(
-        start,
-        transforms=np.ascontiguousarray(start.transforms[rows]),
-        index=start.index[chosen],
-        weight=start.weight[chosen],
-        vertex_errors=start.vertex_errors[chosen],
-    )
-    apart = partial(_apart, sliding, sample, triangles)
-    on_sample = partial(_on_sample, sample, few, few_pairs, influences, apart, note)
+    some = _Sample.of(motion, start, triangles)
+    apart = partial(_apart, sliding, some.motion, triangles)
+    on_sample = partial(_on_sample, some, influences, apart, note)
     found = on_sample()
     if found is None:
         return None
-    scale = precision(sample)
-    if scale < 1:
-        finer = on_sample(scale, paying_bones(sample, found, scale))
-        if len(chosen) < motion.vertex_count:  # nothing tells what is inside the body
-            apart = partial(_apart, sliding, sample, triangles[:0])
+    search = Search().of_small_motion(some.motion, found)
+    if search.scale < 1:
+        finer = on_sample(search)
+        if some.motion.vertex_count < motion.vertex_count:  # nothing tells what is inside the body
+            apart = partial(_apart, sliding, some.motion, triangles[:0])
         found = found if finer is None or apart(finer) > apart(found) else finer
-    if 3 * len(frames) < motion.rows:
-        found = _in_all_frames(motion.subset(chosen), found, frames)
-    return _merged(motion, _on_all_vertices(motion, pairs, found, nearest), triangles)
+    return _merged(motion, some.whole(motion, found), triangles)
+
+
+def patch_bones(motion: Motion, start: Fit, triangles: np.ndarray, influences: int) -> LocalBones:
+    """Return as many rigid bones with a patch each as `start` has, whatever error they leave.
+
+    start       rigid bones, anywhere on the mesh
+    triangles   (M,3)
+    influences  largest number of bones per vertex
+    """
+    some = _Sample.of(motion, start, triangles)
+    search = PatchSearch(some.motion, some.pairs, influences)
+    return some.whole(motion, search.of_number(some.start, start.bones))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Some vertices and frames of a motion, on which bones are added and removed.
+
+    motion     of the sample
+    start      the bones to start from
+    pairs      (n,2) its neighbouring vertices
+    all_pairs  (m,2) those of the whole mesh
+    nearest    (V,) the vertex of the sample that is nearest to each of the mesh
+    vertices   (v,) and frames (f,) of the sample
+    """
+
+    motion: Motion
+    start: Fit
+    pairs: np.ndarray
+    all_pairs: np.ndarray
+    nearest: np.ndarray
+    vertices: np.ndarray
+    frames: np.ndarray
+
+    @staticmethod
+    def of(motion: Motion, start: Fit, triangles: np.ndarray) -> _Sample:
+        rest = motion.rest[:, :3]
+        all_pairs = connections(rest, triangles)
+        vertices = evenly(motion.vertex_count, _VERTICES)
+        pairs, nearest = thinned(rest, all_pairs, vertices)
+        frames = evenly(motion.rows // 3, _FRAMES)
+        rows = rows_of(frames)
+        few = Fit(
+            np.ascontiguousarray(start.transforms[rows]),
+            start.index[vertices],
+            start.weight[vertices],
+            start.vertex_errors[vertices],
+        )
+        sample = motion.subset(vertices, rows)
+        return _Sample(sample, few, pairs, all_pairs, nearest, vertices, frames)
+
+    def whole(self, motion: Motion, found: LocalBones) -> LocalBones:
+        """Return bones of the sample on all vertices and frames of `motion`."""
+        if 3 * len(self.frames) < motion.rows:
+            found = _in_all_frames(motion.subset(self.vertices), found, self.frames)
+        return _on_all_vertices(motion, self.all_pairs, found, self.nearest)
 
 
 def _on_sample(
-    sample: Motion,
-    start: Fit,
-    pairs: np.ndarray,
+    some: _Sample,
     influences: int,
     apart: Callable[[LocalBones], float],
     note: Callable[[str], object],
-    scale: float = 1.0,
-    most: int = MOST_BONES,
+    search: Search = Search(),  # noqa: B008
 ) -> LocalBones | None:
     """Return bones of a sample; None: there are none.
 
-    start  the bones of a decomposition
-    pairs  (n,2) neighbouring vertices
-    apart  how far joints come apart
-    scale  of all limits of E; if it is less than one, only bones that reproduce the motion count
-    most   largest number of bones
+    apart   how far joints come apart
+    search  how to search; if its scale is less than one, only bones that reproduce the motion count
     """
-    search = PatchSearch(sample, pairs, influences, scale=scale, most=most, note=note)
-    found = search.found(start)
+    sample = some.motion
+    patches = PatchSearch(sample, some.pairs, influences, search, note)
+    found = patches.found(some.start)
     if found is None:
         return None
-    fewer = search.pruned(found, search.small)
-    exact = _exact(sample, found, fewer, influences, note, scale, most)
-    otherwise = fewer if scale == 1 else None
+    fewer = patches.pruned(found, patches.small)
+    exact = _exact(sample, found, fewer, influences, search.for_exact_bones(), note)
+    otherwise = fewer if search.scale == 1 else None
     if sample.vertex_count > _SMALL_MESH:
         return next(exact, otherwise)
     key = lambda bones: (apart(bones), bones.fit.bones)
@@ -156,9 +192,8 @@ def _exact(
     found: LocalBones,
     fewer: LocalBones,
     influences: int,
+    search: Search,
     note: Callable[[str], object],
-    scale: float,
-    most: int,
 ) -> Iterator[LocalBones]:
     """Yield bones that reproduce the motion, those with few influences first.
 
@@ -169,13 +204,11 @@ def _exact(
     are removed while the error is small.
     """
     for places in sorted({min(_RIG_INFLUENCES, influences), influences}):
-        search = PatchSearch(
-            sample, found.pairs, places, exact=True, scale=scale, most=most, note=note
-        )
+        patches = PatchSearch(sample, found.pairs, places, search, note)
         for start in (found, fewer):
-            exact = search.exact(start)
+            exact = patches.exact(start)
             if exact is not None:
-                yield search.pruned(exact, search.small / 2, math.ceil(_MORE * fewer.fit.bones))
+                yield patches.pruned(exact, patches.small / 2, math.ceil(_MORE * fewer.fit.bones))
 
 
 def _in_all_frames(motion: Motion, found: LocalBones, frames: np.ndarray) -> LocalBones:
@@ -239,7 +272,6 @@ def _with_one_bone(motion: Motion, found: LocalBones, bone: int, other: int) -> 
     weights = weights[:, left]
     places = min(fit.index.shape[1], len(left))
     index, weight = strongest(weights, places)
-    blocks = fit.transforms.reshape(motion.rows, -1, 4)[:, left]
-    transforms = np.ascontiguousarray(blocks.reshape(motion.rows, -1))
+    transforms = chosen_bones(fit.transforms, left)
     merged = with_exact_errors(motion, Fit(transforms, index, weight, fit.vertex_errors))
     return replace(found, fit=merged, patch=number[found.patch])

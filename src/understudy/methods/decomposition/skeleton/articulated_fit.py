@@ -1,6 +1,6 @@
 """The motion, weights and rest shape of one tree of bones, solved for in turn.
 
-Every stage of a skeleton fit (`skeleton_solve`, `tree_search`) consists of these solves:
+Every stage of a skeleton fit (`local_skeleton`, `skeleton_solve`) consists of these solves:
 - `solve_motion`: rotations, root positions and joints for fixed weights (`gauss_newton`);
 - `solve_articulated`: alternating iterations of motion, rest shape and weights, with momentum.
 """
@@ -16,16 +16,19 @@ from understudy.methods.decomposition.skeleton.articulation import (
     Articulation,
     JoinedFit,
     NormalEquations,
+    Tree,
 )
-from understudy.methods.decomposition.skeleton.gauss_newton import (
-    JointPrior,
-    outside_cost,
-    solve_articulation,
-)
-from understudy.methods.decomposition.skeleton.joint_places import JointRegion
+from understudy.methods.decomposition.skeleton.body import Body
+from understudy.methods.decomposition.skeleton.gauss_newton import JointPrior, solve_articulation
 from understudy.methods.decomposition.solve import kernels
 from understudy.methods.decomposition.solve.momentum import Extension, Failure, Schedule, alternate
-from understudy.methods.decomposition.solve.motion import Fit, Motion, WeightSearch, dense_weights
+from understudy.methods.decomposition.solve.motion import (
+    Fit,
+    Motion,
+    WeightSearch,
+    bone_matrices,
+    dense_weights,
+)
 from understudy.methods.decomposition.solve.solves import no_weights, solve_weights
 
 FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within an iteration
@@ -42,6 +45,7 @@ _HOLD, _MIN_HELD = 1e-4, 0.1
 # gain.
 _HOLD_REST = 1e-3
 _VERTICES = 2000  # solved at a time
+_FIXED = 1e3  # times the usual hold: joints that are fixed inside the body
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +57,6 @@ class ArticulatedFit:
     rest         (V,4) homogeneous rest shape
     held_joints  (B,3) where the joints are held
     hold         how firmly, in multiples of the usual
-    region       where joints should be; None: anywhere
-    outside      how much leaving it costs: a distance outside costs as much as this share of it for
-                 every vertex of an average bone, in squares
     allowed      (V,B) bool, the bones that each vertex may use; None: all
     errors       squared errors of the last alternating solve: at its start and after each iteration
     """
@@ -66,22 +67,12 @@ class ArticulatedFit:
     held_joints: np.ndarray
     errors: tuple[float, ...] = ()
     hold: float = 1.0
-    region: JointRegion | None = None
-    outside: float = 0.0
     allowed: np.ndarray | None = None
 
     @property
     def error(self) -> float:
-        """The squared error, and what joints outside the region cost."""
-        pose = self.pose
-        return self.fit.error + outside_cost(
-            self.region, self.outside_strength, pose.joints, pose.tree.root
-        )
-
-    @property
-    def outside_strength(self) -> float:
-        """The cost of a squared distance outside the region."""
-        return self.outside * self.pose.frames * len(self.rest) / self.fit.bones
+        """The squared error."""
+        return self.fit.error
 
     def motion(self, motion: Motion) -> Motion:
         """Return `motion` with this rest shape."""
@@ -91,14 +82,40 @@ class ArticulatedFit:
         """Return its bones, joints and rest shape."""
         return JoinedFit(self.pose.tree, self.pose.joints, self.fit, self.rest, self.errors)
 
-    def with_pose(self, pose: Articulation) -> ArticulatedFit:
-        """Return the fit in another pose, possibly of another tree, with its joints held there."""
-        return replace(
-            self,
-            pose=pose,
-            fit=replace(self.fit, transforms=pose.transforms()),
-            held_joints=pose.joints,
+    def of_vertices(self, vertices: np.ndarray) -> ArticulatedFit:
+        """Return the fit of some vertices (n,)."""
+        fit = replace(
+            self.fit,
+            index=self.fit.index[vertices],
+            weight=self.fit.weight[vertices],
+            vertex_errors=self.fit.vertex_errors[vertices],
         )
+        return replace(self, fit=fit, rest=self.rest[vertices])
+
+
+def unfitted(motion: Motion, fit: Fit, tree: Tree, joints: np.ndarray) -> ArticulatedFit:
+    """Return a tree over rigid bones with their rotations and the motion of the root alone."""
+    moves, root = bone_matrices(fit.transforms), tree.root
+    rotations, positions = np.ascontiguousarray(moves[..., :3]), moves[:, root, :, 3]
+    pose = Articulation(tree, joints, rotations, positions + rotations[:, root] @ joints[root])
+    return ArticulatedFit(pose, fit, motion.rest, joints)
+
+
+def fixed_inside(
+    motion: Motion, fitted: ArticulatedFit, triangles: np.ndarray, influences: int, iterations: int
+) -> ArticulatedFit:
+    """Return the fit, with joints outside its rest shape fixed inside after some iterations."""
+    pose, root = fitted.pose, fitted.pose.tree.root
+    joints = Body(fitted.rest[:, :3], triangles).just_inside(pose.joints)
+    joints[root] = pose.joints[root]  # it turns nothing
+    if np.array_equal(joints, pose.joints):
+        return fitted
+    pose = replace(pose, joints=joints)
+    fit = replace(fitted.fit, transforms=pose.transforms())
+    fixed = replace(fitted, pose=pose, fit=fit, held_joints=joints, hold=_FIXED)
+    return solve_articulated(
+        motion, solve_motion(motion, fixed), influences, iterations, fit_rest=True, extend=False
+    )
 
 
 def solve_motion(
@@ -111,19 +128,6 @@ def solve_motion(
     return replace(fitted, pose=pose, fit=replace(fitted.fit, transforms=pose.transforms()))
 
 
-def limit_influences(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
-    """Return the fit with new weights on at most `influences` bones, if it has more."""
-    if fitted.fit.index.shape[1] <= influences:
-        return fitted
-    fit = solve_weights(
-        fitted.motion(motion),
-        fitted.pose.transforms(),
-        no_weights(motion),
-        WeightSearch(influences, from_all=True),
-    )
-    return replace(fitted, fit=fit)
-
-
 def solve_articulated(
     motion: Motion,
     fitted: ArticulatedFit,
@@ -134,16 +138,30 @@ def solve_articulated(
     fit_rest: bool = False,
     extend: bool = True,
 ) -> ArticulatedFit:
-    """Return the fit after alternating iterations, whose error never rises.
+    """Return the fit with at most `influences` after alternating iterations; its error never rises.
 
     report    called with the squared error after each iteration
     fit_rest  also solve for the rest shape, held to that of `motion`
     extend    run more iterations than planned while much is gained
     """
+    fitted = _limit_influences(motion, fitted, influences)
     problem = _Articulated(motion, fitted, influences, fit_rest)
     schedule = Schedule(iterations, _MIN_GAIN, _EXTENSION if extend else _NO_EXTENSION)
     result, errors = alternate(problem, problem.start, schedule, report)
     return replace(result, errors=tuple(errors))
+
+
+def _limit_influences(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+    """Return the fit with new weights on at most `influences` bones, if it has more."""
+    if fitted.fit.index.shape[1] <= influences:
+        return fitted
+    fit = solve_weights(
+        fitted.motion(motion),
+        fitted.pose.transforms(),
+        no_weights(motion),
+        WeightSearch(influences, from_all=True),
+    )
+    return replace(fitted, fit=fit)
 
 
 def solve_held_rest(motion: Motion, fit: Fit) -> np.ndarray:
@@ -211,7 +229,7 @@ def _joint_prior(equations: NormalEquations, fitted: ArticulatedFit) -> JointPri
     below = tree.descends.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
     strength = fitted.hold * _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
-    return JointPrior(fitted.held_joints, strength, fitted.region, fitted.outside_strength)
+    return JointPrior(fitted.held_joints, strength)
 
 
 def solve_rest_shape(motion: Motion, fit: Fit, near: np.ndarray, hold: float) -> np.ndarray:

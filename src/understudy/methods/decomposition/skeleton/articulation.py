@@ -17,7 +17,6 @@ The vertices therefore enter a fit only through sums of products: `NormalEquatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,15 +83,6 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
-    """A joint between two bones: a point (3,) at rest that both take to the same position."""
-
-    one: int
-    two: int
-    point: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
 class Articulation:
     """The poses of a tree of bones in F frames.
 
@@ -133,35 +123,6 @@ class Articulation:
         parent[:, self.tree.root] = 0
         return parent - self.rotations
 
-    def links(self) -> list[Link]:
-        """Return the joints between all bones and their parents."""
-        return [
-            Link(int(bone), int(self.tree.parents[bone]), self.joints[bone])
-            for bone in np.flatnonzero(self.tree.parents >= 0)
-        ]
-
-
-def articulate(links: Sequence[Link], world_from_rest: np.ndarray, root: int = 0) -> Articulation:
-    """Return the articulation over a tree of links that keeps all rotations and the root's motion.
-
-    links            B - 1 joints that connect all bones
-    world_from_rest  (F,B,3,4) transforms of the bones
-    """
-    bones = world_from_rest.shape[1]
-    parents, joints, reached = np.full(bones, -1), np.zeros((bones, 3)), [root]
-    for bone in reached:
-        for link in links:
-            other = link.two if link.one == bone else link.one if link.two == bone else bone
-            if other != bone and other not in reached:
-                parents[other], joints[other] = bone, link.point
-                reached.append(other)
-    return Articulation(
-        Tree(parents),
-        joints,
-        np.ascontiguousarray(world_from_rest[..., :3]),
-        np.ascontiguousarray(world_from_rest[:, root, :, 3]),
-    )
-
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
@@ -186,16 +147,9 @@ class NormalEquations:
 
     def error(self, transforms: np.ndarray) -> float:
         """Return the squared error of transforms (3F,4B)."""
-        return self.square + float(self.frame_errors(transforms).sum())
-
-    def frame_errors(self, transforms: np.ndarray) -> np.ndarray:
-        """Return the squared error of each frame (F,), less the square of its targets."""
         cross = self.cross.reshape(transforms.shape)
-        return (
-            (transforms * (transforms @ self.gram - 2 * cross))
-            .reshape(len(self.cross), -1)
-            .sum(axis=1)
-        )
+        products = transforms * (transforms @ self.gram - 2 * cross)
+        return self.square + float(products.reshape(len(self.cross), -1).sum(axis=1).sum())
 
 
 def joint_design(tree: Tree, joints: np.ndarray) -> np.ndarray:

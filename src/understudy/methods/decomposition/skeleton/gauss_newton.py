@@ -32,7 +32,6 @@ from understudy.methods.decomposition.skeleton.articulation import (
     NormalEquations,
     joint_design,
 )
-from understudy.methods.decomposition.skeleton.joint_places import JointRegion
 from understudy.system import tasks
 
 _FRAMES = 16  # eliminated at a time
@@ -42,43 +41,13 @@ _FIRST_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-4, 1e-7, 1e3
 
 @dataclass(frozen=True, eq=False)
 class JointPrior:
-    """Adds sum_k strength_k |c_k - at_k|^2 to the error: at (B,3), strength (B,).
-
-    region   where joints should be; None: anywhere
-    outside  adds outside_k |c_k - c'_k|^2, where c'_k is the nearest point of the region
-    """
+    """Adds sum_k strength_k |c_k - at_k|^2 to the error: at (B,3), strength (B,)."""
 
     at: np.ndarray
     strength: np.ndarray
-    region: JointRegion | None = None
-    outside: float = 0.0
 
-    def cost(self, joints: np.ndarray, root: int) -> float:
-        held = float((self.strength * ((joints - self.at) ** 2).sum(axis=1)).sum())
-        return held + outside_cost(self.region, self.outside, joints, root)
-
-    def about(self, joints: np.ndarray, root: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places (B,3) and strengths (B,) of one pull on each joint."""
-        if self.region is None or not self.outside:
-            return self.at, self.strength
-        inside = self.region.nearest(joints)
-        left = (inside != joints).any(axis=1)
-        left[root] = False
-        more = np.where(left, self.outside, 0.0)
-        total = self.strength + more
-        at = self.strength[:, None] * self.at + more[:, None] * inside
-        return at / np.maximum(total, 1e-300)[:, None], total
-
-
-def outside_cost(
-    region: JointRegion | None, strength: float, joints: np.ndarray, root: int
-) -> float:
-    """Return what joints (B,3) outside a region cost; that of the root turns nothing."""
-    if region is None or not strength:
-        return 0.0
-    away = ((region.nearest(joints) - joints) ** 2).sum(axis=1)
-    away[root] = 0
-    return strength * float(away.sum())
+    def cost(self, joints: np.ndarray) -> float:
+        return float((self.strength * ((joints - self.at) ** 2).sum(axis=1)).sum())
 
 
 def solve_articulation(
@@ -92,7 +61,7 @@ def solve_articulation(
 
     min_gain   relative decrease of the error below which the steps end
     """
-    cost = lambda pose: equations.error(pose.transforms()) + prior.cost(pose.joints, pose.tree.root)
+    cost = lambda pose: equations.error(pose.transforms()) + prior.cost(pose.joints)
     now, damping = cost(pose), _FIRST_DAMPING
     for _ in range(steps):
         system = _System(equations, pose, prior)
@@ -133,12 +102,11 @@ class _System:
         self.residuals = equations.cross @ design - flat @ sums[: one + 1]
         columns = self.differences.transpose(0, 2, 1, 3).reshape(-1, one)
         shared = np.repeat(np.repeat(sums[one + 1 :, one + 1 :], 3, axis=0), 3, axis=1)
-        at, strength = prior.about(pose.joints, pose.tree.root)
-        self.joint_matrix = columns.T @ columns * shared + np.diag(np.repeat(strength, 3))
+        self.joint_matrix = columns.T @ columns * shared + np.diag(np.repeat(prior.strength, 3))
         pull = np.einsum(
             "fkij,fik->kj", self.differences, self.residuals[:, :, one + 1 :], optimize=True
         )
-        self.joint_right = pull - strength[:, None] * (pose.joints - at)
+        self.joint_right = pull - prior.strength[:, None] * (pose.joints - prior.at)
 
     def step(self, damping: float) -> Articulation:
         """Return the pose after one step with this Levenberg-Marquardt damping."""

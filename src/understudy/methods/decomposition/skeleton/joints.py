@@ -1,108 +1,155 @@
-"""Which bones are joined, and where: a joint for every pair of bones, and the best spanning tree.
+"""Which bones are joined, and where: a tree over bones that have a patch of the mesh each.
 
-Two bones that rotate about a common point c take it to the same position, T_i c = T_j c, in every
-frame. For each pair
+Bones with neighbouring patches, and bones that share vertices, are joined where they move least
+apart, and where the patches meet. For the joint c of bones a and b,
 
-    c_ij = argmin_c  mean over frames of |T_i c - T_j c|^2 + e |c - border_ij|^2
+    c = argmin  mean over frames of |T_a c - T_b c|^2 + h |c - middle|^2
 
-The second term places the joint at the border of the two clusters of vertices where the motion does
-not determine it: if the bones hardly move relative to each other, or rotate about one axis only.
-The minimum is the cost of the joint, and the minimum spanning tree over all costs is the skeleton.
-
-Clusters that no mesh edge connects can be joined too, in the middle of the gap between them, at a
-higher cost. So there is always one tree.
+where `middle` is the middle of the border and of the vertices that both bones move, inside the
+body. The more exact the bones are and the less they slide, the smaller h is. The tree has the
+smallest sum of these minima, by the width of the borders; the middle of a symmetric body is joined
+first, its two sides last.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from understudy.methods.decomposition.bones.bone_count import relative_error
+from understudy.methods.decomposition.bones.patch_search import LocalBones
 from understudy.methods.decomposition.skeleton.articulation import Tree
-from understudy.methods.decomposition.solve.motion import relative_motion
+from understudy.methods.decomposition.skeleton.body import Body
+from understudy.methods.decomposition.solve.motion import (
+    Motion,
+    bone_matrices,
+    dense_weights,
+    relative_motion,
+)
 
-_HOLD = 1e-3  # e: the weight of about two degrees of relative rotation
-_DISCONNECTED = 10.0  # factor on the cost of joints between clusters that no edge connects
-_POINTS = 2500  # vertices of all clusters together that gaps are measured with
-
-
-@dataclass(frozen=True, eq=False)
-class Borders:
-    """Where clusters meet.
-
-    at         (B,B,3) middle of the border, or of the gap
-    connected  (B,B) bool, whether a mesh edge connects the two
-    gap        (B,B) distance of clusters that are not connected, else zero
-    """
-
-    at: np.ndarray
-    connected: np.ndarray
-    gap: np.ndarray
+# h: the variance of the motion at the joint, by how far bones slide and by E, over that of the
+# distance between a joint and `middle`. All are shares of the size.
+_NOISE, _MIN_NOISE, _SPREAD, _MAX_HOLD = 0.05, 1e-3, 0.2, 10.0
+_REPEATS = 3
+_THIN = 1e-3  # of the size: the least width of a border
+# A body is symmetric if its vertices mirrored in X are this close to others, on average; bones this
+# close to the plane are in the middle; and the factor on the cost of their links.
+_SYMMETRIC, _MIDDLE, _SPINE = 0.01, 0.03, 0.1
+_MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 
 
-def cluster_borders(
-    rest: np.ndarray, cluster: np.ndarray, edges: np.ndarray, bones: int
-) -> Borders:
-    """Return the borders between clusters of vertices.
-
-    rest     (V,3)
-    cluster  (V,) the cluster of each vertex, 0..bones
-    edges    (E,2) of the mesh
-
-    >>> line = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [4, 0, 0]])
-    >>> found = cluster_borders(line, np.array([0, 0, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
-    >>> found.at[0, 1].tolist(), found.at[1, 2].tolist(), float(found.gap[1, 2])
-    ([1.5, 0.0, 0.0], [3.0, 0.0, 0.0], 2.0)
-    """
-    at, gap = _gaps(rest, cluster, bones)
-    one, two = cluster[edges].reshape(-1, 2).T
-    pair = np.concatenate([one * bones + two, two * bones + one])
-    middle = np.tile((rest[edges[:, 0]] + rest[edges[:, 1]]) / 2, (2, 1))
-    count = np.bincount(pair, minlength=bones * bones).reshape(bones, bones)
-    total = np.stack(
-        [np.bincount(pair, middle[:, axis], bones * bones) for axis in range(3)], axis=1
-    ).reshape(bones, bones, 3)
-    connected = count > 0
-    return Borders(
-        np.where(connected[..., None], total / np.maximum(count, 1)[..., None], at),
-        connected,
-        np.where(connected, 0.0, gap),
+def tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tree, np.ndarray]:
+    """Return the tree over neighbouring patches, and its joints (B,3)."""
+    count = bones.fit.bones
+    weights = dense_weights(bones.fit)
+    near = bones.neighbours | (weights.T @ weights > _MIN_SHARED)
+    np.fill_diagonal(near, False)
+    middle, width = _borders(bones, body, near)
+    relative = relative_motion(bones.fit.transforms)
+    # How far the motion is to be trusted: less the more bones slide, and the less exact they are.
+    noise = max(_NOISE * relative_error(motion, bones.fit.error), _MIN_NOISE) * body.size
+    apart = np.zeros((count, count))
+    for _ in range(_REPEATS):
+        hold = np.minimum((noise**2 + apart) / (_SPREAD * body.size) ** 2, _MAX_HOLD)
+        joints, apart = held_joints(relative, middle, hold)
+    cost = apart + hold * ((joints - middle) ** 2).sum(axis=2)
+    # A wide border is where the body hangs together.
+    cost *= _side_factors(bones, body) / np.maximum(width, _THIN * body.size)
+    tree = spanning_tree(np.where(near, cost, np.inf))
+    result, children = np.zeros((count, 3)), np.flatnonzero(tree.parents >= 0)
+    link = children, tree.parents[children]
+    result[children] = body.just_inside(
+        _along_hinges(joints[link], relative[link][:, :3, :3], hold[link], body)
     )
+    return tree, result
 
 
-def _gaps(rest: np.ndarray, cluster: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middles (B,B,3) and lengths (B,B) of gaps between a few vertices of clusters."""
-    order = np.argsort(cluster, kind="stable")
-    starts = np.searchsorted(cluster[order], np.arange(bones + 1))
-    sizes = np.diff(starts)
-    count = max(1, _POINTS // bones)
-    steps = np.linspace(0, 1, count) * np.maximum(sizes - 1, 0)[:, None]  # (B,count)
-    chosen = np.where(sizes[:, None] > 0, starts[:-1, None] + np.round(steps).astype(np.int64), 0)
-    # A cluster without vertices is placed at the centroid.
-    points = np.where(sizes[:, None, None] > 0, rest[order[chosen]], rest.mean(axis=0))
-    points = points.reshape(-1, 3)
-    square = (points**2).sum(axis=1)
-    away = square[:, None] + square - 2 * points @ points.T
-    blocks = (
-        away.reshape(bones, count, bones, count).transpose(0, 2, 1, 3).reshape(bones, bones, -1)
+def sliding(motion: Motion, bones: LocalBones, triangles: np.ndarray) -> float:
+    """Return how far the joints of local bones come apart: the median, as a share of the size."""
+    if bones.fit.bones == 1:
+        return 0.0
+    body = Body(motion.rest[:, :3], triangles)
+    apart = gaps(bones.fit.transforms, *tree_and_joints(motion, bones, body))
+    return float(np.median(np.sqrt((apart**2).sum(axis=2).mean(axis=0)))) / body.size
+
+
+def _along_hinges(
+    joints: np.ndarray, turns: np.ndarray, hold: np.ndarray, body: Body
+) -> np.ndarray:
+    """Return joints (n,3), those of hinges half-way to the middle of the body along the axis.
+
+    turns  (n,3,3) mean square of the relative rotation
+    hold   (n,) strength with which the shape holds the joint
+
+    A hinge leaves open where on its axis the joint is. The vertices that its bones share and the
+    middle of the limb are both where riggers place it, and their mean misses less than either.
+    """
+    values, axes = np.linalg.eigh(turns)
+    hinge = values[:, 1] > hold
+    result, least, hold = joints.copy(), np.maximum(values[hinge, 0], 0), hold[hinge]
+    # What the shape decides along the axis, and not the motion.
+    share = (hold / (least + hold))[:, None]
+    middle = body.chord_middles(joints[hinge], axes[hinge, :, 0])
+    result[hinge] += share / 2 * (middle - joints[hinge])
+    return result
+
+
+def _borders(bones: LocalBones, body: Body, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where neighbouring bones meet (B,B,3), and how wide their border is (B,B).
+
+    The first is the middle between the border and the vertices that both move, inside the body. The
+    second is the root mean square distance of the border's vertices from their centre.
+    """
+    count, weights, rest = bones.fit.bones, dense_weights(bones.fit), body.vertices
+    ends = bones.patch[bones.pairs]
+    across = ends[:, 0] != ends[:, 1]
+    pair = np.sort(ends[across], axis=1) @ [count, 1]
+    points = rest[bones.pairs[across]]  # (n,2,3)
+    number = np.bincount(pair, minlength=count**2)
+    mean = lambda values: np.bincount(pair, values, count**2) / np.maximum(number, 1)
+    at = np.stack([mean(points[..., axis].mean(axis=1)) for axis in range(3)], axis=1)
+    away = ((points - at[pair][:, None]) ** 2).sum(axis=2).mean(axis=1)
+    width = np.sqrt(mean(away)).reshape(count, count)
+    one, two = np.nonzero(np.triu(near))
+    shared = weights[:, one] * weights[:, two]
+    total = shared.sum(axis=0)[:, None]
+    border = at[one * count + two]
+    centre = np.divide(shared.T @ rest, total, out=border.copy(), where=total > _MIN_SHARED)
+    # Bones that share vertices need not touch.
+    border = np.where(number[one * count + two][:, None] > 0, border, centre)
+    middle = np.zeros((count, count, 3))
+    middle[one, two] = middle[two, one] = body.moved_inside((border + centre) / 2)
+    return middle, width + width.T
+
+
+def _side_factors(bones: LocalBones, body: Body) -> np.ndarray:
+    """Return factors (B,B) on the cost of links, by the sides of a body that is symmetric in X.
+
+    Bones in the middle are joined with each other first, which makes a spine; bones of different
+    sides last, so that no arm or leg hangs on another.
+    """
+    count, rest = bones.fit.bones, body.vertices
+    factors, weights = np.ones((count, count)), dense_weights(bones.fit)
+    if body.asymmetry(0) > _SYMMETRIC:
+        return factors
+    centre = weights.T @ rest[:, 0] / np.maximum(weights.sum(axis=0), 1e-300) - body.middle(0)
+    side = np.where(np.abs(centre) < _MIDDLE * body.size, 0, np.sign(centre))
+    factors[(side[:, None] == 0) & (side == 0)] = _SPINE
+    factors[side[:, None] * side < 0] = 1 / _SPINE
+    return factors
+
+
+def gaps(transforms: np.ndarray, tree: Tree, joints: np.ndarray) -> np.ndarray:
+    """Return how far bones and their parents take joints apart, (F,B-1,3) for all but the root.
+
+    transforms  (3F,4B)
+    """
+    child = np.flatnonzero(tree.parents >= 0)
+    bones = bone_matrices(transforms)
+    point = np.concatenate([joints[child], np.ones((len(child), 1))], axis=1)
+    own, above = (
+        np.einsum("fkij,kj->fki", bones[:, some], point) for some in (child, tree.parents[child])
     )
-    nearest = np.argmin(blocks, axis=2)
-    one = np.arange(bones)[:, None] * count + nearest // count
-    two = np.arange(bones) * count + nearest % count
-    gap = np.linalg.norm(points[one] - points[two], axis=2)
-    middle = (points[one] + points[two]) / 2
-    # Several pairs of points can be equally close: use the same one for (i,j) and (j,i).
-    upper = np.triu(np.ones((bones, bones), bool))[..., None]
-    return np.where(upper, middle, middle.transpose(1, 0, 2)), gap
-
-
-def pairwise_joints(transforms: np.ndarray, borders: Borders) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joint (B,B,3) of all pairs of bones (3F,4B), and its cost (B,B)."""
-    relative = relative_motion(transforms)
-    joints, error = held_joints(relative, borders.at, np.full(relative.shape[:2], _HOLD))
-    held = _HOLD * (((joints - borders.at) ** 2).sum(axis=2) + borders.gap**2)
-    return joints, (error + held) * np.where(borders.connected, 1.0, _DISCONNECTED)
+    return own - above
 
 
 def held_joints(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.methods.decomposition.skeleton.articulation import Tree
-from understudy.methods.decomposition.skeleton.joint_places import Body
+from understudy.methods.decomposition.skeleton.body import Body
 
 _SYMMETRIC = 0.02  # of the size: how far mirrored vertices may be from others on average
 _GROUND = 0.05  # of the height: vertices this close to the lowest one are those of feet

@@ -5,16 +5,15 @@ After Moutafidou et al. 2021, "Temporal Parameter-free Deep Skinning of Animated
 rotations about them (there after Le & Deng 2012 and Avril et al. 2016).
 
 Departures, and why:
-- Where bones with a patch of the mesh each leave nothing visible (`local_bones`), the sequence is
-  the motion of a rig: these are joined as they are (`local_skeleton`). The rest is about others.
-- The hierarchy is the spanning tree whose joints fit the motion best (`joints`), so that
-  disconnected parts of a mesh are connected too.
+- The hierarchy is the spanning tree over neighbouring patches whose joints fit the motion best
+  (`joints`), so that disconnected parts of a mesh are connected too.
+- Where bones with a patch each leave nothing visible (`local_bones`), the sequence is the motion of
+  a rig: these are joined as they are (`local_skeleton`). The rest is about others.
 - Rotations, root positions and joints are solved for together, by Gauss-Newton over all frames
   (`gauss_newton`). Solved in turn, a chain of bones converges very slowly, because every bone
   carries all its descendants.
 - Weights and the rest shape are solved for again, in turn with the motion, by the solvers of `ssdr`
   (`skeleton_solve`). The rest shape is held to the mesh of the sequence.
-- The tree is improved by a search under the constraint of the joints (`tree_search`).
 
 The result is as artists expect it. Parents come before their children, the origin of a bone is its
 joint, and +Y points along the bone (as in Blender). +Z points as far towards the front of the mesh
@@ -29,18 +28,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core.clip import Clip
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.bones.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.bones.local_bones import find_local_bones
+from understudy.methods.decomposition.bones.local_bones import find_local_bones, patch_bones
 from understudy.methods.decomposition.bones.locality import dominant_bone
 from understudy.methods.decomposition.skeleton.articulation import JoinedFit, Tree
-from understudy.methods.decomposition.skeleton.joint_places import Body
-from understudy.methods.decomposition.skeleton.local_skeleton import join_local_bones, sliding
+from understudy.methods.decomposition.skeleton.body import Body
+from understudy.methods.decomposition.skeleton.joints import sliding
+from understudy.methods.decomposition.skeleton.local_skeleton import join_local_bones
 from understudy.methods.decomposition.skeleton.root_bone import BoneShapes, find_root
 from understudy.methods.decomposition.skeleton.skeleton_solve import solve_skeleton
 from understudy.methods.decomposition.solve.decompose import packed_skin
@@ -91,13 +90,9 @@ class SkeletonFit:
             mesh=replace(poses.mesh, vertices=self.rest),
             skeleton=self.skeleton,
             skin=self.skin,
-            clips=self.clips(poses),
+            clips=poses.clips(self.world_from_bone),
             **about,
         )
-
-    def clips(self, poses: Poses) -> tuple[Clip, ...]:
-        """Return the animation as the clips that `poses` consist of."""
-        return poses.clips(self.world_from_bone)
 
 
 def fit_skeleton(
@@ -141,9 +136,10 @@ def fit_skeleton(
     with tasks.one_blas_thread():
         found = _joined_patches(motion, start, triangles, influences, progress) if local else None
         if found is None or relative_error(motion, found.fit.error) > INVISIBLE:
-            with progress.task(f"joining {bones} bones", 3) as bar:
+            with progress.task(f"joining {bones} bones", 2) as bar:
                 note = lambda error: f"ERMS {100 * rms(error):.3f}"
-                other = solve_skeleton(motion, start, triangles, influences, bar, note).joined()
+                patches = patch_bones(motion, start, triangles, influences)
+                other = solve_skeleton(motion, patches, triangles, influences, bar, note).joined()
             # Patches are found on some of the frames: others may show what these do not.
             found = min((one for one in (found, other) if one), key=lambda one: one.fit.error)
     body = Body(found.rest[:, :3], triangles)

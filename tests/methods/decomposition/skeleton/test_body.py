@@ -1,4 +1,4 @@
-"""Joints inside the body where the motion leaves their place open, and names of the two sides."""
+"""The inside of a body, joints there, and names of its two sides."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,15 @@ from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.methods.decomposition.skeleton.articulated_fit import (
+    ArticulatedFit,
+    fixed_inside,
+    solve_motion,
+)
 from understudy.methods.decomposition.skeleton.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeleton.joint_places import Body, placed_joints
+from understudy.methods.decomposition.skeleton.body import Body
 from understudy.methods.decomposition.skeleton.skeleton_fit import bone_names, mirrored
+from understudy.methods.decomposition.solve.motion import Fit, Motion
 from understudy_benchmarks.joint_places import joint_figures
 
 
@@ -27,29 +33,6 @@ def box(length=4.0):
     return vertices, np.array(faces)
 
 
-def hinge(joint, degrees):
-    """Two bones that turn about the Z axis through `joint`."""
-    angles = np.radians(degrees) * np.sin(np.linspace(0, 6, 12))
-    turned = rotation_from_axis_angle(angles[:, None] * np.array([0, 0, 1.0]))
-    rotations = np.stack([np.tile(np.eye(3), (12, 1, 1)), turned], axis=1)
-    return Articulation(
-        Tree(np.array([-1, 0])), np.array([[0.0, 0, 0], joint]), rotations, np.zeros((12, 3))
-    )
-
-
-def weights_of(vertices):
-    second = np.clip(vertices[:, 0] - 1.5, 0, 1)
-    return np.column_stack([1 - second, second])
-
-
-def test_a_joint_slides_along_its_hinge_into_the_body():
-    vertices, faces = box()
-    pose = hinge([2.0, 0.1, 3.0], 40)  # the third coordinate is along the axis
-    placed = placed_joints(pose, weights_of(vertices), vertices, Body(vertices, faces))[1]
-    assert abs(placed[2]) < 0.5
-    np.testing.assert_allclose(placed[:2], [2.0, 0.1], atol=0.05)
-
-
 def test_the_middle_of_a_line_through_the_body():
     vertices, faces = box(8.0)
     points = np.array([[4.0, 0.2, 0.3], [1.0, 0.1, 0], [4.0, 3.0, 0]])
@@ -63,25 +46,35 @@ def test_the_middle_of_a_line_through_the_body():
     np.testing.assert_array_equal(nothing.chord_middles(points, along), points)
 
 
+def test_a_joint_outside_is_fixed_inside_and_leaves_little_error():
+    vertices, faces = box()
+    second = np.clip(vertices[:, 0] - 1.5, 0, 1)
+    true = np.array([2.0, 0.9, 0.0])  # outside the body
+    angles = 0.1 * np.sin(np.linspace(0, 6, 10))
+    turned = rotation_from_axis_angle(angles[:, None] * np.array([0, 0, 1.0]))
+    rotations = np.stack([np.tile(np.eye(3), (10, 1, 1)), turned], axis=1)
+    pose = Articulation(
+        Tree(np.array([-1, 0])), np.stack([np.zeros(3), true]), rotations, np.zeros((10, 3))
+    )
+    rest = np.column_stack([vertices, np.ones(len(vertices))])
+    index = np.tile(np.array([0, 1], np.int32), (len(vertices), 1))
+    weights = np.column_stack([1 - second, second])
+    moved = np.einsum("vb,fbij,vj->vfi", weights, pose.world_from_rest(), rest)
+    motion = Motion.of(rest, np.ascontiguousarray(moved.reshape(len(rest), -1)))
+    fit = Fit(pose.transforms(), index, weights, motion.square)
+    free = solve_motion(motion, ArticulatedFit(pose, fit, rest, pose.joints))
+    np.testing.assert_allclose(free.pose.joints[1], true, atol=1e-3)
+    fixed = fixed_inside(motion, free, faces, 2, 10)
+    assert fixed.pose.joints[1, 1] < 0.5
+    assert fixed.error < 1e-3 * motion.square.sum()
+    assert fixed_inside(motion, fixed, faces, 2, 10) is fixed
+
+
 def test_areas_of_vertices_sum_to_the_surface():
     vertices, faces = box(8.0)
     area = Body(vertices, faces).vertex_areas()
     np.testing.assert_allclose(area.sum(), 4 * 8 + 2)
     np.testing.assert_array_equal(Body(vertices, faces[:0]).vertex_areas(), 1)
-
-
-def test_a_joint_that_hardly_turns_is_in_the_middle():
-    vertices, faces = box()
-    pose = hinge([9.0, 5.0, 3.0], 0.01)
-    placed = placed_joints(pose, weights_of(vertices), vertices, Body(vertices, faces))[1]
-    np.testing.assert_allclose(placed, [2.0, 0, 0], atol=0.05)
-
-
-def test_without_triangles_joints_only_follow_the_weights():
-    vertices, _ = box()
-    nothing = Body(vertices, np.zeros((0, 3), int))
-    placed = placed_joints(hinge([9.0, 5.0, 3.0], 0.01), weights_of(vertices), vertices, nothing)
-    np.testing.assert_allclose(placed[1], [2.0, 0, 0], atol=0.05)
 
 
 def test_joints_outside_are_counted():
