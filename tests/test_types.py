@@ -34,7 +34,7 @@ ERRORS = [
     (5, 'Argument "influences" has incompatible type "str"'),
     (6, 'Argument "epochs" to "FddaConfig" has incompatible type "float"'),
     (7, 'Argument 1 to "Fdda" has incompatible type "LbsConfig"'),
-    (8, 'Argument 1 to "fit" of "Lbs" has incompatible type "str"'),
+    (8, 'Argument 1 to "fit" of "SharingMethod" has incompatible type "str"'),
 ]
 
 
