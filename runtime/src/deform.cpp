@@ -11,9 +11,9 @@ namespace {
 
 // A batch of 1 to 16 poses, one after the other in memory: a single pose, the remainder of many,
 // and dual quaternions.
-class SerialBatch : Batch {
+class SerialBatch : BatchSteps<OnePose> {
 public:
-    using Batch::Batch;
+    using BatchSteps::BatchSteps;
 
     void run(Pool* pool) {
         Batch::run(
@@ -62,166 +62,41 @@ private:
     }
 
     void run_task(const Task& task, std::size_t thread) {
-        const bool gives_coefficients = task.kind == Task::Kind::layer ||
-                                        task.kind == Task::Kind::layers ||
-                                        task.kind == Task::Kind::coefficients;
-        if (gives_coefficients && poses_.coefficients) return;
         switch (task.kind) {
-            case Task::Kind::layer: {
-                const LayerPlan& layer = model_.layers[task.what];
-                prefetch_output(values(0) + layer.output_offset + task.first * Panels::kRows,
-                                layer.weight.rows_of(task.first, task.last));
-                return run_layer(layer, task.first, task.last, inputs_of(layer, thread), thread);
-            }
-            case Task::Kind::layers: return run_layers(task.first, task.last, thread);
-            case Task::Kind::coefficients:
-                for (std::size_t number = task.first; number < task.last; ++number)
-                    gather(model_.coefficients[number]);
-                return;
             case Task::Kind::basis: return run_basis(task.what, task.first, task.last, thread);
             case Task::Kind::bases:
                 for (std::size_t number = task.first; number < task.last; ++number)
                     run_basis(number, 0, model_.bases[number].matrix.panel_count(), thread);
                 return;
-            case Task::Kind::virtual_bones: return blend_virtual_bones(task.first, task.last);
             case Task::Kind::dual_quaternions: return split_transforms(task.first, task.last);
             case Task::Kind::vertices: return move_vertices(task.first, task.last, thread);
-            default: return;  // no other kind is in `phases` or `vertex_phases`
+            default: return BatchSteps::run_task(task, thread);
         }
-    }
-
-    // Prefetches what a task is about to write. For more poses that would be too much.
-    void prefetch_output(float* to, std::size_t count) {
-        if (poses_.count == 1) kernels_.prefetch_write(to, count);
-    }
-
-    float* values(std::size_t pose) {
-        return scratch_.values.data() + pose * scratch_.value_stride;
-    }
-
-    // What a layer or a basis reads of the first pose, and the floats between two poses.
-    struct Inputs {
-        const float* x;
-        std::size_t stride;
-    };
-
-    Inputs inputs_of(const LayerPlan& layer, std::size_t thread) {
-        if (!layer.inputs) return {values(0) + layer.input_offset, scratch_.value_stride};
-        float* gathered = scratch_.gathered.data() + thread * scratch_.gather_stride;
-        const std::size_t count = layer.weight.columns;
-        for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-            const float* from = features(pose);
-            for (std::size_t i = 0; i < count; ++i)
-                gathered[pose * count + i] = from[layer.inputs[i]];
-        }
-        return {gathered, count};
-    }
-
-    void run_layer(const LayerPlan& layer, std::size_t first, std::size_t last,
-                   const Inputs& inputs, std::size_t thread) {
-        const float* bias =
-            bias_of(layer, first * Panels::kRows, layer.weight.rows_of(first, last), thread);
-        kernels_.dense(layer.weight, first, last,
-                       {inputs.x, inputs.stride, poses_.count, bias, layer.activation,
-                        values(0) + layer.output_offset, scratch_.value_stride});
-    }
-
-    void run_layers(std::size_t first, std::size_t last, std::size_t thread) {
-        const std::size_t begin = model_.layers[first].output_offset;
-        const LayerPlan& end = model_.layers[last - 1];
-        prefetch_output(values(0) + begin, end.output_offset + end.weight.rows - begin);
-        Inputs inputs{};
-        for (std::size_t number = first; number < last; ++number) {
-            const LayerPlan& layer = model_.layers[number];
-            if (number == first || !layer.same_inputs) inputs = inputs_of(layer, thread);
-            run_layer(layer, 0, layer.weight.panel_count(), inputs, thread);
-        }
-    }
-
-    void gather(const CoefficientPlan& plan) {
-        float* to = scratch_.coefficients.data() + plan.offset * scratch_.batch_poses;
-        for (std::size_t pose = 0; pose < poses_.count; ++pose)
-            gather(plan, pose, to + pose * plan.count);
-    }
-
-    void gather(const CoefficientPlan& plan, std::size_t pose, float* to) {
-        sum_writers(plan, values(pose), to);
-        if (!model_.is_bounded()) return;
-        const float *low = model_.coefficient_low.data() + plan.offset,
-                    *high = model_.coefficient_high.data() + plan.offset, *fade = fades(pose);
-        const std::uint32_t* group = model_.coefficient_group.data() + plan.offset;
-        if (plan.one_group && plan.count) {
-            const float all = fade[group[0]];
-            for (std::size_t p = 0; p < plan.count; ++p)
-                to[p] = std::min(std::max(to[p], low[p]), high[p]) * all;
-            return;
-        }
-        for (std::size_t p = 0; p < plan.count; ++p)
-            to[p] = std::min(std::max(to[p], low[p]), high[p]) * fade[group[p]];
-    }
-
-    static void sum_writers(const CoefficientPlan& plan, const float* from, float* to) {
-        for (std::size_t p = 0; p < plan.count; ++p) {
-            if (plan.one_writer_each) {
-                to[p] = from[plan.writers[p]];
-                continue;
-            }
-            float sum = 0;
-            for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at)
-                sum += from[plan.writers[at]];
-            to[p] = sum;
-        }
-    }
-
-    Inputs coefficients_of(std::size_t number) {
-        const CoefficientPlan& plan = model_.coefficients[number];
-        if (poses_.coefficients)
-            return {poses_.coefficients + plan.offset, model_.bases[number].matrix.columns};
-        if (plan.contiguous) return {values(0) + plan.writers[0], scratch_.value_stride};
-        return {scratch_.coefficients.data() + plan.offset * scratch_.batch_poses,
-                model_.bases[number].matrix.columns};
     }
 
     void run_basis(std::size_t number, std::size_t first, std::size_t last, std::size_t thread) {
         const BasisPlan& basis = model_.bases[number];
         const Inputs inputs = coefficients_of(number);
-        float* out = scratch_.displacements.data() + basis.offset;
         const std::size_t row = first * Panels::kRows, height = basis.matrix.rows_of(first, last),
                           axes = basis.shared ? 3 : 1;
-        prefetch_output(out + axes * row, axes * height);
-        Product product{inputs.x,
-                        inputs.stride,
-                        poses_.count,
-                        nullptr,
-                        Activation::linear,
-                        out,
-                        scratch_.displacement_stride};
-        if (!basis.shared) return kernels_.dense(basis.matrix, first, last, product);
+        float* out = scratch_.displacements.data() + basis.offset + axes * row;
+        prefetch_output(out, axes * height);
+        Product product{inputs.x,           inputs.stride, axes * poses_.count,         nullptr,
+                        Activation::linear, out,           scratch_.displacement_stride};
+        if (!basis.shared) return kernels_.dense(basis.matrix, row, row + height, product);
         // x, y and z are computed as three poses, then interleaved.
         float* planes = scratch_.planes.data() + thread * scratch_.plane_stride;
-        product.poses = 3 * poses_.count;
-        product.y = planes - row;
+        product.y = planes;
         product.y_stride = height;
-        kernels_.dense(basis.matrix, first, last, product);
+        kernels_.dense(basis.matrix, row, row + height, product);
         const std::size_t used =
             std::min(height, basis.vertex_count - std::min(basis.vertex_count, row));
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
             const float* plane = planes + 3 * pose * height;
-            float* to = out + pose * scratch_.displacement_stride + 3 * row;
+            float* to = out + pose * scratch_.displacement_stride;
             for (std::size_t n = 0; n < used; ++n)
                 for (std::size_t axis = 0; axis < 3; ++axis)
                     to[3 * n + axis] = plane[axis * height + n];
-        }
-    }
-
-    void blend_virtual_bones(std::size_t first, std::size_t last) {
-        assert(first % kWeightRows == 0);
-        BlendJob job{model_.virtual_bones, model_.virtual_columns.data(), model_.bone_count()};
-        for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-            job.transforms = bone_transforms(pose);
-            job.out = transforms(pose);
-            if (model_.virtual_columns.empty()) kernels_.blend(job, first, last);
-            else kernels_.blend_dense(job, first, last);
         }
     }
 

@@ -136,32 +136,27 @@ constexpr std::size_t kLanes = 16;
 // Lane products may start and end at any multiple of this many rows.
 constexpr std::size_t kLaneRows = 4;
 
-// y[pose] = activation(W x[pose] + bias), for panels first..last of W.
+// y[v] = activation(W x[v] + bias) for some vectors x[v], and rows first..last of W. In lanes every
+// number is 16, one per pose.
 struct Product {
     const float* x;
-    std::size_t x_stride;  // floats between two poses
-    std::size_t poses;
+    std::size_t x_stride;  // floats between two vectors
+    // Those of some poses; three per pose, x, y and z, if a basis is shared. Lanes: 1 or 3.
+    std::size_t vectors;
     const float* bias;  // padded like the rows, or nullptr
     Activation activation;
-    float* y;  // row 0 of the matrix, whatever panel is first
-    std::size_t y_stride;
-};
-
-// The same in lanes, for `sets` vectors x. A shared basis has three sets: x, y and z.
-struct LaneProduct {
-    const float* x;
-    std::size_t sets, x_set;  // x_set: floats between two sets
-    const float* bias;        // padded like the rows, or nullptr
-    Activation activation;
     float* y;  // the first row that is computed
-    std::size_t y_row, y_set;
-    const void* next = nullptr;  // the weights to prefetch; nullptr: those that follow in memory
+    std::size_t y_stride;
+    std::size_t y_row = kLanes;  // lanes only: floats between two rows
+    // Lanes only: the weights to prefetch; nullptr: those that follow in memory.
+    const void* next = nullptr;
 };
 
 // Ranges first..last exclude `last`.
 struct Kernels {
     const char* name;
 
+    // `first` is a multiple of Panels::kRows.
     void (*dense)(const Panels& w, std::size_t first, std::size_t last, const Product& product);
     // Rows first..last. `first` of `blend_dense` is a multiple of kWeightRows.
     void (*blend)(const BlendJob& job, std::size_t first, std::size_t last);
@@ -174,7 +169,7 @@ struct Kernels {
     // influences count rows of lanes.
     void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
     void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last,
-                        const LaneProduct& product);
+                        const Product& product);
     void (*blend_lanes)(const BlendJob& job, std::size_t first, std::size_t last);
     void (*blend_dense_lanes)(const BlendJob& job, std::size_t first, std::size_t last);
     void (*skin_lanes)(const VertexJob& job);

@@ -143,13 +143,13 @@ void panel(const Weight* w, std::size_t height, std::size_t columns, const float
 
 template <class Weight>
 void panels(const Panels& matrix, std::size_t first, std::size_t last, const Product& of) {
-    for (std::size_t number = first; number < last; ++number) {
-        const std::size_t top = number * Panels::kRows, left = matrix.rows - top,
+    for (std::size_t top = first; top < last; top += Panels::kRows) {
+        const std::size_t left = matrix.rows - top,
                           height = left < Panels::kRows ? left : Panels::kRows;
         const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
-        for (std::size_t pose = 0; pose < of.poses; ++pose) {
-            float* y = of.y + pose * of.y_stride + top;
-            panel(w, height, matrix.columns, of.x + pose * of.x_stride, y);
+        for (std::size_t v = 0; v < of.vectors; ++v) {
+            float* y = of.y + v * of.y_stride + (top - first);
+            panel(w, height, matrix.columns, of.x + v * of.x_stride, y);
             activate(y, height, of.bias ? of.bias + top : nullptr, of.activation);
         }
     }
@@ -270,23 +270,23 @@ template <class Weight>
 void panels(const Panels& matrix, std::size_t first, std::size_t last, const float* x,
             std::size_t x_stride, std::size_t poses, const Rows& all, float* y,
             std::size_t y_stride) {
-    for (std::size_t number = first; number < last; ++number) {
-        const std::size_t row = number * Panels::kRows;
+    for (std::size_t row = first; row < last; row += Panels::kRows, y += Panels::kRows) {
         const std::size_t left = matrix.rows - row, columns = matrix.columns;
         const Weight* w = static_cast<const Weight*>(matrix.data) + row * columns;
         const Rows rows = all.from(row);
-        if (left >= 64) panel<4>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 48) panel<3>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 32) panel<2>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else panel<1>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        if (left >= 64) panel<4>(w, columns, x, x_stride, poses, rows, y, y_stride);
+        else if (left == 48) panel<3>(w, columns, x, x_stride, poses, rows, y, y_stride);
+        else if (left == 32) panel<2>(w, columns, x, x_stride, poses, rows, y, y_stride);
+        else panel<1>(w, columns, x, x_stride, poses, rows, y, y_stride);
     }
 }
 
 void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
     const Rows rows{of.bias, of.activation};
     if (w.number_size == 2)
-        panels<std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
-    else panels<float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
+        panels<std::uint16_t>(w, first, last, of.x, of.x_stride, of.vectors, rows, of.y,
+                              of.y_stride);
+    else panels<float>(w, first, last, of.x, of.x_stride, of.vectors, rows, of.y, of.y_stride);
 }
 
 #endif

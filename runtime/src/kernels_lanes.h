@@ -74,16 +74,16 @@ UNDERSTUDY_LANES void lanes_of_rows(const LaneRows& rows, const float* x, float*
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
 
-// `Rows` rows (4 to 16) for all sets and poses.
+// `Rows` rows (4 to 16) for all vectors and poses.
 template <int Rows>
-inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* y) {
+inline void rows_lanes(const LaneRows& rows, const Product& product, float* y) {
     // As many rows as keep the sums in registers.
     constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;
     constexpr int kRest = Rows % kTogether;
-    for (std::size_t set = 0; set < product.sets; ++set)
+    for (std::size_t v = 0; v < product.vectors; ++v)
         for (int group = 0; group < kPerUnit; ++group) {
-            const float* x = product.x + set * product.x_set + rows.first * kLanes + group * W;
-            float* to = y + set * product.y_set + group * W;
+            const float* x = product.x + v * product.x_stride + rows.first * kLanes + group * W;
+            float* to = y + v * product.y_stride + group * W;
             for (int row = 0; row + kTogether <= Rows; row += kTogether)
                 lanes_of_rows<kTogether>(rows.from(row), x, to + row * product.y_row,
                                          product.y_row);
@@ -96,14 +96,14 @@ inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* 
 // `Rows` rows, from row `offset`, of a unit whose weights start at `w` in a panel of `height` rows.
 template <int Rows>
 void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns,
-                const char* ahead, const LaneProduct& product, float* y) {
+                const char* ahead, const Product& product, float* y) {
     rows_lanes<Rows>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product, y);
 }
 
-// The same for halves. Some columns at a time are widened once for all sets and poses.
+// The same for halves. Some columns at a time are widened once for all vectors and poses.
 template <int Rows>
 void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, std::size_t columns,
-                const char* ahead, const LaneProduct& product, float* y) {
+                const char* ahead, const Product& product, float* y) {
     constexpr std::size_t kColumns = 128;
     alignas(64) float wide[kColumns * Panels::kUnit];
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
@@ -120,7 +120,7 @@ void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, 
 
 template <class Weight>
 void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
-                  const LaneProduct& product) {
+                  const Product& product) {
     for (std::size_t unit = first / Panels::kUnit * Panels::kUnit; unit < last;
          unit += Panels::kUnit) {
         const std::size_t top = unit / Panels::kRows * Panels::kRows, left = matrix.rows - top,
@@ -149,17 +149,17 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
         else compute(Count<4>(), begin);
 #endif
         if (!product.bias) continue;
-        for (std::size_t set = 0; set < product.sets; ++set)
+        for (std::size_t v = 0; v < product.vectors; ++v)
             for (std::size_t r = begin; r < end; ++r)
                 for (int group = 0; group < kPerUnit; ++group) {
-                    float* at = y + set * product.y_set + (r - begin) * product.y_row + group * W;
+                    float* at = y + v * product.y_stride + (r - begin) * product.y_row + group * W;
                     V::store(at,
                              activated(V::load(at), V::set1(product.bias[r]), product.activation));
                 }
     }
 }
 
-void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& product) {
+void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const Product& product) {
     if (w.number_size == 2) panels_lanes<std::uint16_t>(w, first, last, product);
     else panels_lanes<float>(w, first, last, product);
 }

@@ -1,15 +1,11 @@
 #include "lane_batch.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace understudy {
 namespace {
 
 constexpr std::size_t kTaskNumbers = 512;  // numbers that one task transposes into lanes
-
-// The size is known at compile time, so that this needs no call.
-void copy_lanes(const float* from, float* to) { std::memcpy(to, from, kLanes * sizeof *to); }
 
 }  // namespace
 
@@ -50,55 +46,9 @@ void LaneBatch::fill_lanes(Pool* pool) {
 }
 
 void LaneBatch::run_task(const Task& task, std::size_t thread) {
-    switch (task.kind) {
-        case Task::Kind::layer: {
-            const LayerPlan& layer = model_.layers[task.what];
-            return run_layer(layer, task.first, task.last, inputs_of(layer, thread), thread);
-        }
-        case Task::Kind::layers: return run_layers(task.first, task.last, thread);
-        case Task::Kind::coefficients:
-            for (std::size_t number = task.first; number < task.last; ++number)
-                gather(model_.coefficients[number]);
-            return;
-        case Task::Kind::virtual_bones: return blend_virtual_bones(task);
-        case Task::Kind::tiles:
-            for (std::size_t number = task.first; number < task.last; ++number)
-                move_tile(model_.tiles[number], thread);
-            return;
-        default: return;  // no other kind is in `phases` or `tile_phases` of such a deformer
-    }
-}
-
-const float* LaneBatch::inputs_of(const LayerPlan& layer, std::size_t thread) {
-    if (!layer.inputs) return values() + layer.input_offset * kLanes;
-    float* to = scratch_.gathered.data() + thread * scratch_.gather_stride;
-    const float* from = scratch_.lane_features.data();
-    for (std::size_t i = 0; i < layer.weight.columns; ++i)
-        copy_lanes(from + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
-    return to;
-}
-
-void LaneBatch::run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel,
-                          const float* x, std::size_t thread) {
-    const std::size_t first = first_panel * Panels::kRows,
-                      count = layer.weight.rows_of(first_panel, last_panel);
-    LaneProduct product{};
-    product.x = x;
-    product.sets = 1;
-    product.bias = bias_of(layer, first, count, thread);
-    product.activation = layer.activation;
-    product.y = values() + (layer.output_offset + first) * kLanes;
-    product.y_row = kLanes;
-    kernels_.dense_lanes(layer.weight, first, first + count, product);
-}
-
-void LaneBatch::run_layers(std::size_t first, std::size_t last, std::size_t thread) {
-    const float* x = nullptr;
-    for (std::size_t number = first; number < last; ++number) {
-        const LayerPlan& layer = model_.layers[number];
-        if (number == first || !layer.same_inputs) x = inputs_of(layer, thread);
-        run_layer(layer, 0, layer.weight.panel_count(), x, thread);
-    }
+    if (task.kind != Task::Kind::tiles) return BatchSteps::run_task(task, thread);
+    for (std::size_t number = task.first; number < task.last; ++number)
+        move_tile(model_.tiles[number], thread);
 }
 
 void LaneBatch::move_tile(const Tile& tile, std::size_t thread) {
@@ -146,57 +96,17 @@ VertexJob LaneBatch::tile_job(const Tile& tile, std::size_t thread) {
     return job;
 }
 
-void LaneBatch::gather(const CoefficientPlan& plan) {
-    float* to = scratch_.coefficients.data() + plan.offset * kLanes;
-    sum_writers(plan, to);
-    if (!model_.is_bounded()) return;
-    const float *low = model_.coefficient_low.data() + plan.offset,
-                *high = model_.coefficient_high.data() + plan.offset;
-    const std::uint32_t* group = model_.coefficient_group.data() + plan.offset;
-    for (std::size_t p = 0; p < plan.count; ++p, to += kLanes) {
-        const float* fade = scratch_.lane_fades.data() + std::size_t{group[p]} * kLanes;
-        for (std::size_t lane = 0; lane < kLanes; ++lane)
-            to[lane] = std::min(std::max(to[lane], low[p]), high[p]) * fade[lane];
-    }
-}
-
-void LaneBatch::sum_writers(const CoefficientPlan& plan, float* to) {
-    for (std::size_t p = 0; p < plan.count; ++p) {
-        if (plan.one_writer_each) {
-            copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);
-            continue;
-        }
-        float sum[kLanes] = {};
-        for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at) {
-            const float* from = values() + std::size_t{plan.writers[at]} * kLanes;
-            for (std::size_t lane = 0; lane < kLanes; ++lane) sum[lane] += from[lane];
-        }
-        copy_lanes(sum, to + p * kLanes);
-    }
-}
-
 void LaneBatch::run_span(const BasisSpan& span, const BasisSpan* next, float* displacements) {
     assert(span.first_row % kLaneRows == 0 && span.last_row % kLaneRows == 0);
     const BasisPlan& basis = model_.bases[span.basis];
     assert(span.last_row <= basis.matrix.rows);
+    const Inputs inputs = coefficients_of(span.basis);
     const std::size_t axes = basis.shared ? 3 : 1;
-    LaneProduct product{};
-    product.x = scratch_.coefficients.data() + model_.coefficients[span.basis].offset * kLanes;
-    product.sets = axes;
-    product.x_set = basis.matrix.columns * kLanes;
-    product.activation = Activation::linear;
-    product.y = displacements + span.offset * kLanes;
-    product.y_row = axes * kLanes;
-    product.y_set = kLanes;
-    product.next = next ? model_.bases[next->basis].matrix.row(next->first_row) : nullptr;
+    Product product{inputs.x, inputs.stride,      axes,
+                    nullptr,  Activation::linear, displacements + span.offset * kLanes,
+                    kLanes,   axes * kLanes};
+    if (next) product.next = model_.bases[next->basis].matrix.row(next->first_row);
     kernels_.dense_lanes(basis.matrix, span.first_row, span.last_row, product);
-}
-
-void LaneBatch::blend_virtual_bones(const Task& task) {
-    const BlendJob job{model_.virtual_bones, model_.virtual_weights.data(), model_.bone_count(),
-                       scratch_.lane_bones.data(), scratch_.lane_transforms.data()};
-    if (model_.virtual_weights.empty()) kernels_.blend_lanes(job, task.first, task.last);
-    else kernels_.blend_dense_lanes(job, task.first, task.last);
 }
 
 }  // namespace understudy

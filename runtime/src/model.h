@@ -37,7 +37,7 @@ struct CoefficientPlan {
     std::size_t offset = 0;  // of its first coefficient
     bool one_writer_each = false;
     bool one_group = false;   // bounded coefficients fade alike
-    bool contiguous = false;  // the writers are consecutive: a serial batch reads the values
+    bool contiguous = false;  // the writers are consecutive: batches read the values
 };
 
 // One basis, its vertices ordered by tile.

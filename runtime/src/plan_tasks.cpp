@@ -35,12 +35,12 @@ bool close(Tasks& tasks, Phases& phases) {
     return true;
 }
 
-template <class Wanted>
-bool add_coefficients(Tasks& tasks, const Model& model, const Wanted& wanted) {
+// Where they are consecutive values, a batch reads the values.
+bool add_coefficients(Tasks& tasks, const Model& model) {
     std::size_t count = kTaskCoefficients;
     for (std::uint32_t number = 0; number < model.coefficients.size(); ++number) {
         const CoefficientPlan& plan = model.coefficients[number];
-        if (!wanted(plan)) continue;
+        if (plan.contiguous) continue;
         // It joins the task before it if that ends here and is small.
         if (count >= kTaskCoefficients || tasks.back().last != number) {
             if (!tasks.push({Kind::coefficients, 0, number, number})) return false;
@@ -108,19 +108,16 @@ bool plan_tasks(const Description& from, const Array<LayerStep>& order, Model& m
         return !wanted ||
                add_tasks(tasks, Kind::dual_quaternions, 0, model.transform_count, kTaskTransforms);
     };
-    const auto is_gathered = [](const CoefficientPlan& plan) { return !plan.contiguous; };
-    const auto any = [](const CoefficientPlan&) { return true; };
     return add_tasks(tasks, Kind::virtual_bones, 0, model.virtual_count, kTaskVirtualBones) &&
            add_dual_quaternions(dual && !model.virtual_count) && add_layers(tasks, order, model) &&
+           close(tasks, model.phases) && add_coefficients(tasks, model) &&
            close(tasks, model.phases) &&
 
-           add_coefficients(tasks, model, is_gathered) && close(tasks, model.vertex_phases) &&
            add_dual_quaternions(dual && model.virtual_count) && add_bases(tasks, model) &&
            close(tasks, model.vertex_phases) &&
            add_tasks(tasks, Kind::vertices, 0, model.vertex_count(), kTaskVertices) &&
            close(tasks, model.vertex_phases) &&
 
-           add_coefficients(tasks, model, any) && close(tasks, model.tile_phases) &&
            add_tasks(tasks, Kind::tiles, 0, model.tiles.size(), 1) &&
            close(tasks, model.tile_phases) &&
 

@@ -376,7 +376,7 @@ void test_activations() {
     one.rows = 16;
     for (const understudy::Kernels* const* use = understudy::all_kernels(); *use; ++use) {
         const auto value = [&](float x, understudy::Activation activation) {
-            (*use)->dense(one, 0, 1, {&x, 1, 1, nullptr, activation, y, 16});
+            (*use)->dense(one, 0, 16, {&x, 1, 1, nullptr, activation, y, 16});
             for (const float other : y) CHECK(other == y[0] || std::isnan(x));
             return double{y[0]};
         };
