@@ -194,6 +194,7 @@ def test_a_mesh_without_bones_is_driven_by_controls_alone():
             "index 3 is outside 0..2",
         ),
         (lambda d, b, c: Skin([[0]], [[0.5]]), "sums to 0.5"),
+        (lambda d, b, c: Skin([[0, 0]], [[3e38, 3e38]]), r"sums to 6e\+38"),  # and no warning
         (lambda d, b, c: Skin([[0]], [[1.0]], "cubic"), "unknown blend 'cubic'"),
         (
             lambda d, b, c: Net([0], ([[1.0, 2.0]],), ([0.0],), [0]),

@@ -95,5 +95,5 @@ def _sums_to_one(weight: np.ndarray, name: str) -> None:
     if (off > 1e-3).any():
         row = int(off.argmax())
         raise InputError(
-            f"{name}: row {row} sums to {weight[row].sum():g}; weights must sum to one"
+            f"{name}: row {row} sums to {weight[row].sum(dtype=np.float64):g}; weights must sum to one"
         )
