@@ -91,9 +91,7 @@ def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
 
 def _sums_to_one(weight: np.ndarray, name: str) -> None:
     """Raise unless every row of `weight` sums to one."""
-    off = np.abs(weight.sum(axis=1, dtype=np.float64) - 1)
-    if (off > 1e-3).any():
-        row = int(off.argmax())
-        raise InputError(
-            f"{name}: row {row} sums to {weight[row].sum(dtype=np.float64):g}; weights must sum to one"
-        )
+    sums = weight.sum(axis=1, dtype=np.float64)
+    row = int(np.abs(sums - 1).argmax()) if len(sums) else 0
+    if len(sums) and abs(sums[row] - 1) > 1e-3:
+        raise InputError(f"{name}: row {row} sums to {sums[row]:g}; weights must sum to one")
